@@ -53,7 +53,7 @@ static void without_repeatable_kernels_windows_are_those_of_swapping(void)
     uint64_t random = dao_test_seed("windows of swapping", 20260901);
     const swap_step_range_t range = {.tensor_max = 8, .kernel_max = 20, .size_max = 100, .time_max = 9};
     int with_windows = 0;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < TEST_ROUNDS(400); round++) {
         swap_step_random(&box, &range, &random);
         set_random(&random);
         let_all_repeat(false);
@@ -64,7 +64,7 @@ static void without_repeatable_kernels_windows_are_those_of_swapping(void)
         CU_ASSERT_EQUAL(bound.window_kernel_count == 0, swap.window_kernel_count == 0);
         with_windows += bound.window_kernel_count != 0;
     }
-    CU_ASSERT(with_windows > 40);
+    CU_ASSERT(with_windows > TEST_ROUNDS(40));
 }
 
 static void more_memory_or_runs_again_are_never_slower(void)
@@ -73,7 +73,7 @@ static void more_memory_or_runs_again_are_never_slower(void)
     const swap_step_range_t range = {
         .tensor_max = 16, .kernel_max = 24, .size_max = 1000, .time_max = 300, .workspace_max = 100};
     int lower = 0;
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < TEST_ROUNDS(100); round++) {
         swap_step_random(&box, &range, &random);
         set_random(&random);
         dao_swap_bound_t whole = swap_bound_of();
@@ -89,7 +89,7 @@ static void more_memory_or_runs_again_are_never_slower(void)
         }
         CU_ASSERT_EQUAL(before, bound_of().compute_ns); /* all fits */
     }
-    CU_ASSERT(lower > 40);
+    CU_ASSERT(lower > TEST_ROUNDS(40));
 }
 
 static void a_chain_runs_again_what_it_cannot_bring(void)
@@ -279,7 +279,7 @@ static void windows_are_as_defined(void)
     uint64_t random = dao_test_seed("windows are as defined", 20260904);
     const swap_step_range_t range = {.tensor_max = 8, .kernel_max = 20, .size_max = 100, .time_max = 12};
     int with_windows = 0;
-    for (int round = 0; round < 600; round++) {
+    for (int round = 0; round < TEST_ROUNDS(600); round++) {
         swap_step_random(&box, &range, &random);
         set_random(&random);
         uint32_t n = box.problem.kernel_count;
@@ -305,7 +305,7 @@ static void windows_are_as_defined(void)
         CU_ASSERT(bound.window_ns + n >= bound.compute_ns + best); /* by less than a ns a window */
         CU_ASSERT(bound.window_added_ns <= best);
     }
-    CU_ASSERT(with_windows > 40);
+    CU_ASSERT(with_windows > TEST_ROUNDS(40));
 }
 
 /* ---- the fastest of all schedules ---- */

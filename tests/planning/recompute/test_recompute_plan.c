@@ -5,6 +5,7 @@
 #include "base/report/fault.h"
 #include "tests/support/models/swap_machine.h"
 #include "tests/support/models/swap_steps.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/recompute.h>
@@ -107,7 +108,7 @@ static void every_run_reads_what_the_first_one_did(void)
     const swap_step_range_t range = {
         .tensor_max = 14, .kernel_max = 24, .size_max = 60, .time_max = 9, .workspace_max = 10};
     int with_runs = 0, faster = 0, alone = 0;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < TEST_ROUNDS(150); round++) {
         if (round % 4 == 0) {
             swap_step_random(&box, &range, &random);
         } else {
@@ -138,7 +139,7 @@ static void every_run_reads_what_the_first_one_did(void)
         }
     }
     printf("%d with repeated runs, %d faster than swapping, %d without copies\n", with_runs, faster, alone);
-    CU_ASSERT(with_runs > 10 && faster > 10 && alone > 0);
+    CU_ASSERT(with_runs > TEST_ROUNDS(10) && faster > TEST_ROUNDS(10) && alone > 0);
 }
 
 /* What leaves goes to the host as far as its limit goes, to a file, or is made again; where copies alone do
@@ -147,7 +148,7 @@ static void tiers_keep_their_limits(void)
 {
     uint64_t random = dao_test_seed("tiers", 20261124);
     int with_file = 0, with_runs = 0, swap_full = 0, full = 0;
-    for (int round = 0; round < 120; round++) {
+    for (int round = 0; round < TEST_ROUNDS(120); round++) {
         draw_layers(&random);
         let_repeat(&random);
         box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / 4,
@@ -187,7 +188,8 @@ static void tiers_keep_their_limits(void)
     }
     printf("%d with a file, %d with repeated runs, %d where copies alone do not get through, %d refused\n",
            with_file, with_runs, swap_full, full);
-    CU_ASSERT(with_file > 10 && with_runs > 10 && swap_full > 5 && full > 0);
+    CU_ASSERT(with_file > TEST_ROUNDS(10) && with_runs > TEST_ROUNDS(10) && swap_full > TEST_ROUNDS(5) &&
+              full > 0);
     box.problem.host = box.problem.file = (dao_swap_tier_t){0};
 }
 
@@ -214,7 +216,7 @@ static void runs_alone_are_found_where_bytes_just_fit(void)
 {
     uint64_t random = dao_test_seed("just fits", 20261123);
     int with_runs = 0;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < TEST_ROUNDS(60); round++) {
         draw_layers(&random);
         let_repeat(NULL);
         box.problem.host.in_bytes_per_second = NS_PER_S;
@@ -229,7 +231,7 @@ static void runs_alone_are_found_where_bytes_just_fit(void)
         }
     }
     printf("%d with repeated runs\n", with_runs);
-    CU_ASSERT(with_runs > 10);
+    CU_ASSERT(with_runs > TEST_ROUNDS(10));
 }
 
 /* A content that two kernels made, the second in place, is made again by both. */
@@ -388,7 +390,7 @@ static void what_is_known_is_not_planned_again(void)
 {
     uint64_t random = dao_test_seed("what is known", 23);
     int planned = 0;
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < TEST_ROUNDS(20); round++) {
         told_t told = {0};
         dao_recompute_plan_t *free_plan, *plan = NULL;
         dao_recompute_bound_t bound = {0};

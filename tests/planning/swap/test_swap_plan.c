@@ -4,6 +4,7 @@
 #include "base/report/fault.h"
 #include "tests/support/models/swap_machine.h"
 #include "tests/support/models/swap_steps.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
 
 #include <dao/status.h>
@@ -85,7 +86,7 @@ static void every_kernel_finds_its_bytes(void)
     uint64_t random = dao_test_seed("every kernel finds its bytes", 20260811);
     const swap_step_range_t range = {.tensor_max = 14, .kernel_max = 24, .size_max = 60, .time_max = 100};
     int with_copies = 0, with_parts = 0;
-    for (int round = 0; round < 250; round++) {
+    for (int round = 0; round < TEST_ROUNDS(250); round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.alignment_bytes = 1u << dao_random_next(&random) % 4;
@@ -103,7 +104,7 @@ static void every_kernel_finds_its_bytes(void)
         with_parts += dao_swap_plan_schedule(plan)->part_bytes > 0;
         dao_swap_plan_destroy(plan);
     }
-    CU_ASSERT(with_copies > 100 && with_parts > 50);
+    CU_ASSERT(with_copies > TEST_ROUNDS(100) && with_parts > TEST_ROUNDS(50));
 }
 
 /* Pages of 4 bytes, so that tensors of 64 bytes and more lie in them. */
@@ -113,7 +114,7 @@ static void tensors_in_pages_find_their_bytes(void)
     const swap_step_range_t range = {
         .tensor_max = 14, .kernel_max = 24, .size_max = 300, .time_max = 400, .workspace_max = 90};
     int with_pages = 0, with_parts = 0, with_static = 0;
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < TEST_ROUNDS(150); round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.alignment_bytes = 1u << dao_random_next(&random) % 3;
@@ -140,7 +141,7 @@ static void tensors_in_pages_find_their_bytes(void)
         with_static += schedule->page_bytes == 0;
         dao_swap_plan_destroy(plan);
     }
-    CU_ASSERT(with_pages > 50 && with_parts > 10 && with_static > 30);
+    CU_ASSERT(with_pages > TEST_ROUNDS(50) && with_parts > TEST_ROUNDS(10) && with_static > TEST_ROUNDS(30));
 }
 
 /* Bytes are counted, and the order of things is any that the fences allow. */
@@ -150,7 +151,7 @@ static void without_addresses_bytes_stay_within_the_capacity(void)
     const swap_step_range_t range = {
         .tensor_max = 14, .kernel_max = 24, .size_max = 60, .time_max = 100, .workspace_max = 60};
     int with_copies = 0, with_parts = 0;
-    for (int round = 0; round < 250; round++) {
+    for (int round = 0; round < TEST_ROUNDS(250); round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.alignment_bytes = 1;
@@ -177,7 +178,7 @@ static void without_addresses_bytes_stay_within_the_capacity(void)
         with_parts += schedule->part_bytes > 0;
         dao_swap_plan_destroy(plan);
     }
-    CU_ASSERT(with_copies > 100 && with_parts > 50);
+    CU_ASSERT(with_copies > TEST_ROUNDS(100) && with_parts > TEST_ROUNDS(50));
 }
 
 /* A number that stays leaves as much capacity as it leaves, whatever lies where. */
@@ -238,7 +239,7 @@ static void more_work_is_never_worse(void)
     uint64_t random = dao_test_seed("work", 20260817);
     const swap_step_range_t range = {.tensor_max = 30, .kernel_max = 60, .size_max = 60, .time_max = 40};
     int better = 0;
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < TEST_ROUNDS(20); round++) {
         uint64_t step_ns[3];
         take_step(&range, &random, 1.0 / 3);
         for (int i = 0; i < 3; i++) {
@@ -254,7 +255,7 @@ static void more_work_is_never_worse(void)
         CU_ASSERT_EQUAL(step_ns[1], step_ns[2]);
         better += step_ns[1] < step_ns[0];
     }
-    CU_ASSERT(better > 5);
+    CU_ASSERT(better > TEST_ROUNDS(5));
 }
 
 /* Where no tensor is large enough for pages, a plan is as if there were none. */
@@ -262,7 +263,7 @@ static void pages_without_large_tensors_change_nothing(void)
 {
     uint64_t random = dao_test_seed("no large tensors", 20261124);
     const swap_step_range_t range = {.tensor_max = 20, .kernel_max = 30, .size_max = 60, .time_max = 40};
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < TEST_ROUNDS(20); round++) {
         uint64_t step_ns[2];
         take_step(&range, &random, 1.0 / 2);
         for (int i = 0; i < 2; i++) {
@@ -286,7 +287,7 @@ static void kernels_with_workspaces_find_them(void)
     uint64_t random = dao_test_seed("workspaces", 20260812);
     const swap_step_range_t range = {
         .tensor_max = 10, .kernel_max = 16, .size_max = 40, .time_max = 50, .workspace_max = 60};
-    for (int round = 0; round < 80; round++) {
+    for (int round = 0; round < TEST_ROUNDS(80); round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.host.in_bytes_per_second = NS_PER_S;
@@ -303,7 +304,7 @@ static void the_file_takes_what_the_host_cannot(void)
     uint64_t random = dao_test_seed("file tier", 20260813);
     const swap_step_range_t range = {.tensor_max = 14, .kernel_max = 24, .size_max = 60, .time_max = 100};
     int with_file = 0, full = 0;
-    for (int round = 0; round < 120; round++) {
+    for (int round = 0; round < TEST_ROUNDS(120); round++) {
         uint64_t least, peak;
         swap_step_random(&box, &range, &random);
         box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S,
@@ -328,7 +329,7 @@ static void the_file_takes_what_the_host_cannot(void)
         with_file += schedule->file_bytes > 0;
         dao_swap_plan_destroy(plan);
     }
-    CU_ASSERT(with_file > 20 && full > 0);
+    CU_ASSERT(with_file > TEST_ROUNDS(20) && full > 0);
     box.problem.file = (dao_swap_tier_t){0};
     swap_step_chain(&box, 8, 1024, 10);
     box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S, .limit_bytes = 1000};
@@ -648,7 +649,7 @@ static void a_tensor_is_at_one_place_at_a_time(void)
 {
     uint64_t random = dao_test_seed("one place at a time", 20261121);
     const swap_step_range_t range = {.tensor_max = 14, .kernel_max = 40, .size_max = 60, .time_max = 100};
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < TEST_ROUNDS(150); round++) {
         static queue_walk_t walk;
         take_step(&range, &random, (double)(dao_random_next(&random) % 8) / 8);
         dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_WHOLE, 0);
