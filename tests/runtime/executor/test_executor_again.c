@@ -822,7 +822,12 @@ static void steps_of_all_kinds_lose_nothing(void)
     CU_ASSERT_TRUE(again_count > 0);
 }
 
-static CU_TestInfo tests[] = {
+static CU_TestInfo thread_tests[] = {
+    {"delays change nothing", delays_change_nothing},
+    CU_TEST_INFO_NULL,
+};
+
+static CU_TestInfo still_tests[] = {
     {"a plan with runs again is followed and quicker", a_plan_with_runs_again_is_followed_and_quicker},
     {"a step may deviate anywhere", a_step_may_deviate_anywhere},
     {"a run again that fails is reported", a_run_again_that_fails_is_reported},
@@ -834,13 +839,16 @@ static CU_TestInfo tests[] = {
     {"nothing is made of what is not there", nothing_is_made_of_what_is_not_there},
     {"refused calls lose nothing", refused_calls_lose_nothing},
     {"a device lost in a step takes its own bytes alone", a_device_lost_in_a_step_takes_its_own_bytes_alone},
-    {"delays change nothing", delays_change_nothing},
     {"steps of all kinds lose nothing", steps_of_all_kinds_lose_nothing},
     CU_TEST_INFO_NULL,
 };
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"kernels that run again", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {
+        {"kernels that run again on threads", NULL, NULL, NULL, NULL, thread_tests},
+        {TEST_STILL ? "kernels that run again" : NULL, NULL, NULL, NULL, NULL, still_tests},
+        CU_SUITE_INFO_NULL,
+    };
     return dao_suite_run(suites);
 }

@@ -621,7 +621,15 @@ static void plans_come_from_a_thread_meanwhile(void)
     end();
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
-static CU_TestInfo tests[] = {
+
+static CU_TestInfo thread_tests[] = {
+    {"random edits on threads", random_edits_on_threads},
+    {"random pins on threads", random_pins_on_threads},
+    {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
+    CU_TEST_INFO_NULL,
+};
+
+static CU_TestInfo still_tests[] = {
     {"a step that repeats is planned and followed", a_step_that_repeats_is_planned_and_followed},
     {"times of the file are learnt", times_of_the_file_are_learnt},
 #if !defined(TEST_HAS_SANITIZER)
@@ -643,15 +651,16 @@ static CU_TestInfo tests[] = {
     {"other times are planned anew", other_times_are_planned_anew},
     {"a new plan stays if it is no slower", a_new_plan_stays_if_it_is_no_slower},
     {"random edits in virtual time", random_edits_in_virtual_time},
-    {"random edits on threads", random_edits_on_threads},
     {"random pins in virtual time", random_pins_in_virtual_time},
-    {"random pins on threads", random_pins_on_threads},
-    {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
     CU_TEST_INFO_NULL,
 };
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"plans of executors", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {
+        {"plans of executors on threads", NULL, NULL, NULL, NULL, thread_tests},
+        {TEST_STILL ? "plans of executors" : NULL, NULL, NULL, NULL, NULL, still_tests},
+        CU_SUITE_INFO_NULL,
+    };
     return dao_suite_run(suites);
 }
