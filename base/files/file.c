@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -169,15 +168,6 @@ uint64_t dao_file_free_bytes(const dao_file_t *file)
     return fstatvfs(file->handle, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : 0;
 }
 
-/* Returns true if a write would pass the process's limit of file sizes. The system answers such a write with
-   SIGXFSZ, which ends the process. */
-static bool is_beyond_limit(uint64_t offset_bytes, size_t size_bytes)
-{
-    struct rlimit most;
-    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
-           (offset_bytes > most.rlim_cur || size_bytes > most.rlim_cur - offset_bytes);
-}
-
 /* Runs a job by the engine of its direction. Returns 0 or an errno. */
 static int run(dao_file_t *file, dao_file_job_t *job)
 {
@@ -195,7 +185,7 @@ static int run(dao_file_t *file, dao_file_job_t *job)
 int dao_file_transfer(dao_file_t *file, dao_file_direction_t direction, uint64_t offset_bytes, void *address,
                       size_t size_bytes)
 {
-    if (direction == DAO_FILE_WRITE && is_beyond_limit(offset_bytes, size_bytes)) {
+    if (direction == DAO_FILE_WRITE && dao_host_file_is_limited(offset_bytes, size_bytes)) {
         return EFBIG;
     }
     dao_file_job_t job = {

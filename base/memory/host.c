@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 void *dao_host_calloc(size_t count, size_t size_bytes)
@@ -278,4 +279,11 @@ void dao_host_unmap(void *address, size_t size_bytes)
     int result = munmap(address, size_bytes);
     DAO_ASSERT(result == 0);
     (void)result;
+}
+
+bool dao_host_file_is_limited(uint64_t offset_bytes, size_t size_bytes)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+           (offset_bytes > most.rlim_cur || size_bytes > most.rlim_cur - offset_bytes);
 }

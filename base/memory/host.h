@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Returns zeroed memory. Both arguments are at least 1; an overflow of their product is a refusal. */
 void *dao_host_calloc(size_t count, size_t size_bytes);
@@ -81,5 +82,9 @@ void dao_host_discard(void *address, size_t size_bytes);
 
 /* Unmaps a reservation or mapping of the functions above, or whole pages of one. */
 void dao_host_unmap(void *address, size_t size_bytes);
+
+/* Returns true if bytes of a file that end there would pass the process's limit of file sizes, that of memory
+   with a descriptor included. The system answers such a write with SIGXFSZ, which ends the process. */
+bool dao_host_file_is_limited(uint64_t offset_bytes, size_t size_bytes);
 
 #endif

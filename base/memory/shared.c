@@ -20,7 +20,8 @@
 
 int dao_shared_create(size_t size_bytes)
 {
-    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > INT64_MAX) {
+    if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > INT64_MAX ||
+        dao_host_file_is_limited(0, size_bytes)) {
         return DAO_NO_DESCRIPTOR;
     }
     int descriptor = memfd_create("dao", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -48,9 +49,8 @@ static bool seal_shown(int descriptor)
 int dao_shared_show(const char *name, size_t size_bytes, void **out_address)
 {
     size_bytes = dao_shared_bytes(size_bytes);
-    int descriptor = dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY)
-                         ? DAO_NO_DESCRIPTOR
-                         : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    bool is_refused = dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || dao_host_file_is_limited(0, size_bytes);
+    int descriptor = is_refused ? DAO_NO_DESCRIPTOR : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (descriptor < 0) {
         return DAO_NO_DESCRIPTOR;
     }

@@ -6,7 +6,6 @@
 #include "base/memory/shared.h"
 #include "tests/support/suite.h"
 
-#include <signal.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -59,7 +58,6 @@ static int ask_without_files(void)
     void *address = NULL;
     dao_file_uring_t *uring = NULL;
     size_t size_bytes;
-    (void)signal(SIGXFSZ, SIG_IGN);
     rlim_t former = limit_set(RLIMIT_FSIZE, 1);
     int wrong = dao_shared_create(PAGE) != DAO_NO_DESCRIPTOR                       ? 20
                 : dao_shared_show("dao test", PAGE, &address) != DAO_NO_DESCRIPTOR ? 21
