@@ -249,6 +249,9 @@ static dao_status_t import_check(const dao_share_t *share, const char *backend_n
         return dao_error(DAO_ERR_INVALID,
                          "dao_memory_import: this process has exported it: dao_memory_retain() it");
     }
+    if (out_wire->size_bytes == 0) { /* dao_memory_create_shared() makes none */
+        return dao_error(DAO_ERR_INVALID, "dao_memory_import: a share of 0 bytes");
+    }
     return DAO_OK;
 }
 

@@ -307,13 +307,44 @@ static bool imports_survive_failures(const dao_share_t *share)
     return true;
 }
 
+/* FNV-1a of a share's bytes behind the check, which is their second number, up to an end. */
+static uint64_t check_of(const unsigned char *share_bytes, size_t end)
+{
+    uint64_t check = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 2 * sizeof(uint64_t); i < end; i++) {
+        check = (check ^ share_bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return check;
+}
+
+/* A peer may make a share that is right but for its size, which is the third number. */
+static bool a_share_of_no_bytes_is_refused(const dao_share_t *share)
+{
+    dao_share_t wrong = *share;
+    dao_memory_t *none = NULL;
+    uint64_t check;
+    size_t end = 3 * sizeof(uint64_t);
+    memcpy(&check, share->bytes + sizeof(check), sizeof(check));
+    while (end < DAO_SHARE_BYTES && check_of(share->bytes, end) != check) {
+        end++;
+    }
+    HOLDS(check_of(share->bytes, end) == check);
+    memset(wrong.bytes + 2 * sizeof(check), 0, sizeof(uint64_t));
+    check = check_of(wrong.bytes, end);
+    memcpy(wrong.bytes + sizeof(check), &check, sizeof(check));
+    HOLDS(dao_memory_import(device_1, &wrong, &none) == DAO_ERR_INVALID);
+    HOLDS(strstr(dao_last_message(), "0 bytes") != NULL);
+    HOLDS(none == NULL);
+    return true;
+}
+
 static bool refuse_what_is_wrong(int socket)
 {
     dao_share_t share;
     dao_share_t wrong;
     dao_memory_t *none = NULL;
     HOLDS(dao_share_receive(socket, &share) == DAO_OK);
-    HOLDS(imports_survive_failures(&share));
+    HOLDS(imports_survive_failures(&share) && a_share_of_no_bytes_is_refused(&share));
     HOLDS(dao_share_receive(socket, &wrong) == DAO_ERR_INVALID);
     HOLDS(dao_share_receive(-1, &wrong) == DAO_ERR_IO);
     for (size_t i = 0; i < 100; i += 9) { /* any byte */
