@@ -62,13 +62,21 @@ static char *message_buffer(void)
     return last_message;
 }
 
+/* Copies a message, cut where it has to be. Calls that must leave the last error as it is do so each time. */
+static void message_copy(char *out_message, const char *message)
+{
+    size_t length = strnlen(message, DAO_ERROR_MESSAGE_BYTES - 1);
+    memcpy(out_message, message, length);
+    out_message[length] = '\0';
+}
+
 /* Makes a text this thread's message, as one line of UTF-8. Every message passes here. */
 static void message_set(const char *message)
 {
     bool is_empty_still = message[0] == '\0' && last_message == NULL;
     char *buffer = is_empty_still ? NULL : message_buffer();
     if (buffer != NULL) {
-        (void)snprintf(buffer, DAO_ERROR_MESSAGE_BYTES, "%s", message);
+        message_copy(buffer, message);
         dao_make_printable(buffer); /* it may hold names that the program chose, or end inside a character */
     }
 }
@@ -198,7 +206,7 @@ void dao_error_save(dao_error_record_t *record, dao_status_t status)
     record->status = status;
     record->vendor_code = last_vendor_code;
     record->tag = last_tag;
-    (void)snprintf(record->message, sizeof(record->message), "%s", dao_last_message());
+    message_copy(record->message, dao_last_message());
 }
 
 dao_status_t dao_error_restore(const dao_error_record_t *record)

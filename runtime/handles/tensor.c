@@ -242,11 +242,14 @@ static dao_status_t tensor_allocate(const char *function, dao_place_t place, dao
         return status;
     }
     status = tensor_create(memory, &layout, out_tensor);
+    if (status == DAO_OK) {
+        (void)dao_memory_release(memory); /* not the last one: the tensor has its own */
+        return DAO_OK;
+    }
     dao_error_record_t record;
-    dao_error_save(&record, status != DAO_OK ? status : dao_last_status());
-    (void)dao_memory_release(memory); /* the tensor has its own reference, if there is one */
-    (void)dao_error_restore(&record);
-    return status;
+    dao_error_save(&record, status);
+    (void)dao_memory_release(memory);
+    return dao_error_restore(&record);
 }
 
 dao_status_t dao_tensor_empty(dao_place_t place, dao_type_t type, int32_t rank, const int64_t *shape,
