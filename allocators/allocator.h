@@ -16,16 +16,22 @@ typedef struct dao_block_request {
     size_t size_bytes;      /* at least 1 */
     size_t alignment_bytes; /* a power of two; 0, or anything below the allocator's own alignment, is that */
     uint32_t tag;           /* who the block is counted for, see tag_names.h; 0 is nobody */
-    uint32_t stream; /* whose order the block follows, see stream_fence.h; 0: it must be idle at once */
+    uint32_t stream; /* whose order the block follows, see stream_fence.h; 0: none, it must be idle at once */
     uint32_t lease;  /* the one it is allocated under, of lease_begin; 0: none. A layer hands it on */
     dao_block_owner_t owner; /* who alone may free the block; a layer hands it on */
-    bool wants_unfenced;     /* nothing that other streams may still use: `stream` cannot wait for them */
+    bool wants_unfenced;     /* nothing that a stream may still use, though it follows one */
 } dao_block_request_t;
+
+/* Returns the stream in whose order a request may be given what that may still use; 0: it must be idle. */
+static inline uint32_t dao_block_request_order(const dao_block_request_t *request)
+{
+    return request->wants_unfenced ? 0 : request->stream;
+}
 
 /* Returns true if a request may be given what other streams may still use. */
 static inline bool dao_block_request_takes_fenced(const dao_block_request_t *request)
 {
-    return request->stream != 0 && !request->wants_unfenced;
+    return dao_block_request_order(request) != 0;
 }
 
 /* What is given; undefined where alloc fails. */

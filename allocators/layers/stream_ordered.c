@@ -254,7 +254,7 @@ static bool may_have_locked(const stream_ordered_t *ordered, const waiting_t *bl
                             const dao_block_request_t *request, uint64_t lease_id, bool takes_fenced)
 {
     uint64_t lasting_id = lease_lasts_locked(ordered, block->lease_id) ? block->lease_id : 0;
-    bool is_ready = dao_stream_fence_is_own(&block->fence, request->stream) ||
+    bool is_ready = dao_stream_fence_is_own(&block->fence, dao_block_request_order(request)) ||
                     (takes_fenced && dao_block_request_takes_fenced(request)) ||
                     dao_stream_fences_is_done(ordered->fences, &block->fence);
     return lasting_id == lease_id && is_ready;
@@ -309,6 +309,7 @@ static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request,
 {
     waiting_t block, last;
     const waiting_t *refused = NULL;
+    bool takes_order = dao_block_request_order(request) != 0;
     for (uint32_t i = 0; i < REUSE_OFFER_MAX && waiting_count_of(ordered) > 0; i++) {
         if (!pick_fitting(ordered, request, lease_id, takes_fenced, refused, &block)) {
             return false;
@@ -316,9 +317,8 @@ static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request,
         if (ordered->inner->ops->reuse(ordered->inner, block.address, request) == DAO_OK) {
             DAO_ASSERT(fits_request(&block, request));
             drop(ordered);
-            *out_grant =
-                (dao_block_grant_t){.address = block.address,
-                                    .fence = request->stream != 0 ? block.fence : (dao_stream_fence_t){0}};
+            *out_grant = (dao_block_grant_t){.address = block.address,
+                                             .fence = takes_order ? block.fence : (dao_stream_fence_t){0}};
             return true;
         }
         put(ordered, &block);
@@ -333,7 +333,8 @@ static bool reuse(stream_ordered_t *ordered, const dao_block_request_t *request,
 static dao_status_t serve(stream_ordered_t *ordered, const dao_block_request_t *request, uint64_t lease_id,
                           dao_block_grant_t *out_grant)
 {
-    if ((request->stream != 0 || lease_id != 0) && reuse(ordered, request, lease_id, false, out_grant)) {
+    bool takes_order = dao_block_request_order(request) != 0;
+    if ((takes_order || lease_id != 0) && reuse(ordered, request, lease_id, false, out_grant)) {
         return DAO_OK;
     }
     settle(ordered, lease_id == 0);

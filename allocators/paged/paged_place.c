@@ -159,9 +159,9 @@ dao_status_t dao_paged_place_in(arena_t *arena, placing_t *placing, bool takes_f
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .alignment_bytes = request->alignment_bytes,
                                 .user = dao_word_of(request),
-                                .stream = request->stream,
+                                .stream = dao_block_request_order(request),
                                 .takes_fenced = takes_fenced};
-    bool is_tight = arena->tight_page_bytes != 0 && request->stream == 0;
+    bool is_tight = arena->tight_page_bytes != 0 && wish.stream == 0;
     dao_status_t status = is_tight ? place_tightly(arena, placing) : DAO_ERR_LIMIT;
     if (status != DAO_ERR_LIMIT) {
         return status;
@@ -321,7 +321,7 @@ dao_status_t dao_paged_take_at(placing_t *placing, uint64_t offset_bytes)
     const dao_block_request_t *request = placing->request;
     dao_range_request_t wish = {.size_bytes = placing->block_bytes,
                                 .user = dao_word_of(request),
-                                .stream = request->stream,
+                                .stream = dao_block_request_order(request),
                                 .takes_fenced = dao_block_request_takes_fenced(request)};
     placing->grant.offset_bytes = offset_bytes;
     return dao_range_alloc_over(placing->arena->segment.range, offset_bytes, &wish, &placing->grant.fence);

@@ -421,7 +421,7 @@ static inline dao_range_request_t wish_of(const dao_segments_t *segments, const 
     return (dao_range_request_t){.size_bytes = dao_round_up(request->size_bytes, DAO_RANGE_GRANULE),
                                  .alignment_bytes = request->alignment_bytes,
                                  .user = dao_word_of(request),
-                                 .stream = request->stream,
+                                 .stream = dao_block_request_order(request),
                                  .is_tight = dao_segments_is_tight(segments)};
 }
 
