@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether dao_alloc() and dao_free() must take the slow path: a count of the reasons. Reasons are places that
-   record events, annotated blocks, threads that wait for memory, and segment callbacks that run; frees that
-   wait for a stream, threads inside of leases, and devices that have failed. One load stands for a look at
-   each.
+   record events, annotated blocks, threads that wait for memory, and segment callbacks that run; threads
+   inside of leases, and devices that have failed. One load stands for a look at each.
 
    A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait
    for memory counts itself first and takes all those locks then, to look once more: so either it finds what

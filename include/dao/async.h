@@ -82,8 +82,9 @@ DAO_API DAO_NODISCARD void *dao_alloc_async(dao_place_t place, size_t size_bytes
 DAO_API dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream);
 
 /**
- * Says that work on one more stream uses a block of dao_alloc_async(). Its dao_free_async() then fences the
- * block behind that stream too: behind the work that is queued on it by the time of the free.
+ * Says that work on one more stream uses a block of dao_alloc_async() or of a memory handle. Its
+ * dao_free_async(), or the handle's last release, then fences the block behind that stream too: behind the
+ * work that is queued on it by the time of the free.
  *
  * @param place    The place it was allocated at.
  * @param address  The start of a live block.

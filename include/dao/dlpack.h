@@ -12,8 +12,8 @@
  *     device, cpu backend       none: a virtual device's memory follows its streams, which others do not know
  *
  * DLPack knows nothing of streams. Before a tensor of a device is exported, the consumer's stream has to wait
- * for the work that writes it. Before the consumer calls the deleter, the memory's stream
- * (dao_memory_stream()) has to wait for the other streams that still use it, by dao_stream_wait_event().
+ * for the work that writes it. Before the consumer calls the deleter, name with dao_record_stream() the other
+ * streams that still use it, or make the memory's stream (dao_memory_stream()) wait for them.
  *
  * Memory without a type is exported as a tensor of bytes, see dao_tensor_from_memory(). The memory of an
  * imported tensor is dao_tensor_memory(). dao_copy() takes device and pinned memory of the library alone;

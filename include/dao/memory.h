@@ -191,12 +191,12 @@ typedef struct dao_memory dao_memory_t;
 typedef void (*dao_memory_deleter_t)(void *address, size_t size_bytes, void *user);
 
 /**
- * Allocates memory and creates the first handle to it.
+ * Allocates memory that nothing uses, and creates the first handle to it.
  *
  * @param place       Where.
  * @param size_bytes  0 creates a handle with a NULL address.
- * @param stream      Borrowed, on the place's device; the stream on which the memory is first used. NULL: the
- *                    device's compute stream. The handle keeps it alive.
+ * @param stream      Borrowed, on the place's device; the stream whose work dao_memory_release() waits for.
+ *                    NULL: the device's compute stream. The handle keeps it alive.
  * @param out_memory  The caller owns one reference, until dao_memory_release().
  * @return As dao_alloc(); DAO_ERR_INVALID for NULL, or for a stream of another device or of a start of the
  *         library that dao_finalize() has ended.
@@ -249,19 +249,21 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_sub_range(dao_memory_t *memory, si
 DAO_API dao_status_t dao_memory_retain(dao_memory_t *memory);
 
 /**
- * Drops a reference. The last one frees the memory, once its stream is done with it: of other streams a
- * handle knows nothing, dao_memory_stream() has to wait for them before (dao_stream_wait_event()). Works
- * after dao_finalize() too.
+ * Drops a reference. The last one frees the memory as dao_free_async() does (dao/async.h): behind the work on
+ * its stream so far, and on the streams that dao_record_stream() has named for its block. Works after
+ * dao_finalize() too.
  *
- * If the stream is being captured into a graph, the memory and the stream are kept until the capture has
- * ended and the library looks again. The latest moment is dao_stream_destroy().
+ * At a place of dao_place_register() that is on no device, and has as many streams as dao_alloc_async() may
+ * use, the block of a new stream's handle follows no stream: dao_record_stream() refuses it, and it counts as
+ * used (deferred_count in dao/stats.h) until the library finds its stream done.
  *
  * @param memory  NULL is allowed and does nothing.
  * @return DAO_OK; DAO_ERR_INVALID for a handle without references, as dao_memory_retain(); DAO_ERR_REENTRANT
  *         from a segment callback (dao/segment.h).
  *
- * Threads: any. Waits: never; but after dao_finalize(), the last handle of a device waits for its work. Cost:
- * one atomic subtraction; the last one as dao_free().
+ * Threads: any. Waits: never; but the last handle of a device after dao_finalize() waits for its work, and
+ * where host memory has run out, so does one at a hardened place or at one of a strategy of whole blocks, for
+ * its stream. Cost: one atomic subtraction; the last one as dao_free_async().
  */
 DAO_API dao_status_t dao_memory_release(dao_memory_t *memory);
 

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deferred frees: blocks whose handle is gone while a stream may still use them.
+/* Deferred frees: blocks whose handle is gone while a stream may still use them, and that follow no stream.
 
        dao_memory_release() --event not finished--> deferred list --event finished--> allocator's free
                                                      ^      |
-                                                     +------+ asked again, at the next call of the place
+                                                     +------+ asked again, at calls of the place
 
-   A deferred free holds no reference to the runtime: the end of the runtime waits for all of them. If its
-   stream was being captured, it holds a reference to the stream until its event is recorded, and counts in
-   the stream's late_count.
+   Who takes or frees a block by the place's fast path does not ask. So they cost nothing there; a request
+   that finds no memory leaves that path, and asks before the place grows.
+
+   A deferred free holds no reference to the runtime: the end of the runtime waits for all of them. Until its
+   event is recorded, which the capture of its stream or want of memory may put off, it holds a reference to
+   the stream, and counts in the stream's late_count.
 
    Invariants, while the lock is free: `count` includes the frees on the list and those that a draining thread
    has taken off it. pinned_count is the number of those in pinned memory. */
 #include "runtime/device/deferred_free.h"
 
 #include "allocators/segments/pinned.h"
-#include "allocators/slow_path.h"
 #include "base/log.h"
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
@@ -117,7 +119,6 @@ static void reclaim(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
     }
     dao_handle_bury(deferred->container); /* `deferred` is a part of it */
     atomic_fetch_sub(&list->count, 1);
-    dao_slow_path_end();
 }
 
 static void list_append(dao_deferred_list_t *list, dao_deferred_free_t *deferred)
@@ -151,19 +152,39 @@ static dao_deferred_free_t *list_take(dao_deferred_list_t *list, uint32_t count)
     return first;
 }
 
+/* Records the event of a free, unless it is. DAO_ERR_BUSY: its stream is being captured still. */
+static dao_status_t record(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
+{
+    if (deferred->stream == NULL) {
+        return DAO_OK;
+    }
+    dao_status_t status = dao_stream_is_captured(deferred->stream) ? DAO_ERR_BUSY : DAO_OK;
+    if (status == DAO_OK && deferred->event == NULL) {
+        status = dao_runtime_event_take(runtime, &deferred->event);
+    }
+    if (status == DAO_OK) {
+        status = dao_runtime_record(runtime, deferred->event, deferred->stream);
+    }
+    if (status == DAO_OK) {
+        late_end(runtime, deferred);
+    }
+    return status;
+}
+
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 {
     dao_deferred_list_t *list = &runtime->deferred;
     if (deferred->kind == DAO_PLACE_KIND_PINNED) {
         atomic_fetch_add(&list->pinned_count, 1);
     }
-    if (deferred->stream != NULL) {
-        dao_stream_retain(deferred->stream);
-        lock(list);
-        deferred->stream->late_count++;
-        unlock(list);
-    }
-    dao_slow_path_begin();
+    dao_stream_retain(deferred->stream);
+    lock(list);
+    deferred->stream->late_count++;
+    unlock(list);
+    dao_error_record_t before;
+    dao_error_save(&before, dao_last_status());
+    (void)record(runtime, deferred); /* or later */
+    (void)dao_error_restore(&before);
     atomic_fetch_add(&list->count, 1);
     list_append(list, deferred);
     dao_waiters_note_free();
@@ -177,26 +198,12 @@ uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kin
                                          : count - (pinned_count < count ? pinned_count : count);
 }
 
-/* Records the event of a free that was made while its stream was being captured. DAO_ERR_BUSY: it is being
-   captured still. */
-static dao_status_t record_late(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
-{
-    if (deferred->stream == NULL) {
-        return DAO_OK;
-    }
-    dao_status_t status = dao_runtime_record(runtime, deferred->event, deferred->stream);
-    if (status == DAO_OK) {
-        late_end(runtime, deferred);
-    }
-    return status;
-}
-
 /* Returns true if the work before a deferred free is done. A lost device does no more work, and is not asked.
    An event that cannot be recorded now is recorded at the next attempt. */
 static bool has_finished(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 {
     return dao_runtime_is_lost(runtime) ||
-           (record_late(runtime, deferred) == DAO_OK &&
+           (record(runtime, deferred) == DAO_OK &&
             dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY);
 }
 
@@ -207,7 +214,7 @@ static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_free_t *defer
     if (dao_runtime_is_lost(runtime)) {
         return true;
     }
-    dao_status_t status = record_late(runtime, deferred);
+    dao_status_t status = record(runtime, deferred);
     if (status == DAO_OK) {
         status = dao_runtime_told(runtime, runtime->ops->event_synchronize(deferred->event));
     } else if (status != DAO_ERR_BUSY) {

@@ -6,14 +6,13 @@
 #include "runtime/core/handle.h"
 #include "runtime/device/runtime.h"
 
-/* A block whose handle is gone while a stream may still use it. A part of that handle. */
+/* A block whose handle is gone while its stream may still use it. A part of that handle. */
 typedef struct dao_deferred_free {
     struct dao_deferred_free *next;
     dao_place_kind_t kind;
     void *address;
-    dao_backend_event_t *event; /* recorded behind the last use */
-    dao_stream_t *stream;       /* on which it is to be recorded, when the stream's capture has ended, with a
-                                   reference; NULL: it is recorded */
+    dao_backend_event_t *event; /* for behind the last use; NULL: none could be had yet */
+    dao_stream_t *stream;       /* on which it is to be recorded, with a reference; NULL: it is recorded */
     uint64_t passed_by;         /* the latest dao_runtime_drain_all() that left it, as the stream was being
                                    captured; 0: none */
     dao_handle_t *container;    /* buried when the block is freed */
@@ -22,8 +21,8 @@ typedef struct dao_deferred_free {
 void dao_deferred_list_init(dao_deferred_list_t *list);
 void dao_deferred_list_finish(dao_deferred_list_t *list); /* nothing waits any more */
 
-/* Frees a block once its event has finished; takes over the event and the container, and takes a reference to
-   the stream. Never needs memory. */
+/* Frees a block once the work on its stream so far has finished; takes over the container, and takes a
+   reference to the stream. `event` is NULL. Never fails: what it has no memory for is done later. */
 void dao_runtime_defer(dao_runtime_t *runtime, dao_deferred_free_t *deferred);
 
 /* Reclaims deferred frees whose events have finished. Looks at a bounded number of them, so that one caller

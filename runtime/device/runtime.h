@@ -96,8 +96,7 @@ static inline bool dao_runtime_follows(const dao_runtime_t *runtime, const dao_s
 
 /* ---- events and waits: runtime.c ---- */
 
-/* Events of the runtime, kept for reuse: a handle takes one when it is made, so that its release needs
-   nothing. */
+/* Events of the runtime, kept for reuse. */
 DAO_NODISCARD dao_status_t dao_runtime_event_take(dao_runtime_t *runtime, dao_backend_event_t **out_event);
 void dao_runtime_event_give(dao_runtime_t *runtime, dao_backend_event_t *event); /* NULL is allowed */
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counted handles to memory. A handle has one of three owners:
 
-       BLOCK     memory of the library: the last reference frees it; on a device, behind its stream
+       BLOCK     memory of the library: the last reference frees it; on a device, in its stream's order
        POINTER   memory of the program: the last reference calls its deleter
        PARENT    a part of another handle's memory: holds a reference to that one
 
-   A handle keeps what its end needs: the core, and for device and pinned memory the runtime, the stream, and
-   an event that was made with it. So the last release needs no memory, and works after dao_finalize().
+   A block of a device or of pinned memory is idle when a handle gets it, since the host may copy into it at
+   once, and follows the handle's stream. Where that has no number in the device's table of stream fences, as
+   there are too many or no memory for it, the block follows no stream, and its free is deferred.
+
+   A handle keeps what its end needs: the core, and for device and pinned memory the runtime, the stream and
+   its number. So the last release needs no memory, and works after dao_finalize().
 
    Invariants: a BLOCK of a device or pinned place has a runtime and a stream; only a PARENT has a parent. */
 #include <dao/memory.h>
@@ -18,11 +22,8 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/core/handle.h"
-#include "runtime/core/thread.h"
-#include "runtime/core/waiters.h"
-#include "runtime/device/deferred_free.h"
+#include "runtime/device/block.h"
 #include "runtime/handles/memory_internal.h"
-#include "runtime/observe/event_ring.h"
 #include "runtime/place/lookup.h"
 
 #include <inttypes.h>
@@ -42,7 +43,8 @@ struct dao_memory {
     dao_memory_deleter_t deleter;
     void *user;
     dao_live_t live;
-    dao_deferred_free_t deferred; /* BLOCK with a runtime: `event` is there from the beginning */
+    uint32_t number;              /* BLOCK: of its stream in runtime->fences; 0: it follows none */
+    dao_deferred_free_t deferred; /* BLOCK with a runtime, where it is needed at the end */
 };
 
 /* The invariants of the head. */
@@ -73,10 +75,22 @@ static dao_status_t handle_create(dao_core_t *core, owner_t owner, dao_place_t p
     return DAO_OK;
 }
 
+/* Releases what a handle has kept. */
+static void kept_release(dao_core_t *core, dao_runtime_t *runtime, dao_stream_t *stream)
+{
+    if (stream != NULL) {
+        dao_stream_release(stream);
+    }
+    if (runtime != NULL) {
+        dao_runtime_release(runtime);
+    }
+    dao_core_release(core);
+}
+
 /* Undoes handle_create() for a handle that was not published. */
 static void handle_discard(dao_memory_t *memory)
 {
-    dao_core_release(memory->core);
+    kept_release(memory->core, memory->runtime, memory->stream);
     dao_host_free(memory);
 }
 
@@ -113,31 +127,48 @@ static dao_status_t stream_fits(dao_place_t place, const dao_stream_t *stream)
                      stream->runtime->device_index, dao_place_format(place, text));
 }
 
-/* Allocates the block of a handle and all that its end will need. */
-static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stream_t *stream,
-                               void **out_address)
+/* Returns the number of a stream; the first call gives it one, if there is one: else 0. This thread's last
+   error stays as it is. */
+static uint32_t number_of(dao_stream_t *stream)
 {
-    dao_runtime_t *runtime;
-    dao_status_t status =
-        dao_place_alloc(memory->place, size_bytes, DAO_BLOCK_OWNER_HANDLE, out_address, &runtime);
-    if (status != DAO_OK || runtime == NULL) {
-        return status;
-    }
-    dao_backend_event_t *event = NULL;
-    if (size_bytes > 0 && (status = dao_runtime_event_take(runtime, &event)) != DAO_OK) {
-        dao_allocator_t *allocator = dao_runtime_allocator(runtime, memory->place.kind);
+    uint32_t number = atomic_load_explicit(&stream->number, memory_order_acquire);
+    if (number == 0) {
         dao_error_record_t record;
-        dao_error_save(&record, status);
-        dao_events_note_free(NULL, allocator, memory->place, *out_address);
-        DAO_MUST_FREE(dao_allocator_free_owned(allocator, *out_address, DAO_BLOCK_OWNER_HANDLE));
-        return dao_error_restore(&record);
+        dao_error_save(&record, dao_last_status());
+        if (dao_stream_number_find(stream, &number) != DAO_OK) {
+            number = 0;
+            (void)dao_error_restore(&record);
+        }
     }
+    return number;
+}
+
+/* Makes a handle follow a stream; NULL is the device's compute stream. */
+static void stream_take(dao_memory_t *memory, dao_runtime_t *runtime, dao_stream_t *stream)
+{
     memory->runtime = dao_runtime_retain(runtime);
     memory->stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
     dao_stream_retain(memory->stream);
-    memory->deferred = (dao_deferred_free_t){
-        .kind = memory->place.kind, .address = *out_address, .event = event, .container = &memory->handle};
-    return DAO_OK;
+    memory->number = number_of(memory->stream);
+}
+
+/* Allocates the block of a handle. */
+static dao_status_t block_take(dao_memory_t *memory, size_t size_bytes, dao_stream_t *stream)
+{
+    dao_allocator_t *allocator;
+    dao_runtime_t *runtime;
+    dao_status_t status = dao_place_find(memory->place, &allocator, &runtime);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_block_request_t request = {
+        .size_bytes = size_bytes, .tag = dao_tag_of_thread, .owner = DAO_BLOCK_OWNER_HANDLE};
+    if (runtime != NULL) {
+        stream_take(memory, runtime, stream);
+        request.stream = dao_stream_fence_line(memory->number);
+        request.wants_unfenced = true;
+    }
+    return dao_block_alloc(memory->place, allocator, runtime, &request, &memory->address);
 }
 
 dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes, dao_stream_t *stream,
@@ -154,13 +185,12 @@ dao_status_t dao_memory_create(dao_place_t place, size_t size_bytes, dao_stream_
         (status = handle_create(core, OWNER_BLOCK, place, &memory)) != DAO_OK) {
         return status;
     }
-    void *address = NULL;
-    status = block_take(memory, size_bytes, stream, &address);
+    status = block_take(memory, size_bytes, stream);
     if (status != DAO_OK) {
         handle_discard(memory);
         return status;
     }
-    handle_publish(memory, address, size_bytes, out_memory);
+    handle_publish(memory, memory->address, size_bytes, out_memory);
     return DAO_OK;
 }
 
@@ -222,27 +252,35 @@ dao_status_t dao_memory_sub_range(dao_memory_t *memory, size_t offset_bytes, siz
 
 /* ---- the end ---- */
 
-/* Frees a block of a device or pinned memory once its stream is done with it; buries the handle. */
+static void log_unless_freed(dao_status_t status)
+{
+    if (status != DAO_OK) {
+        dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
+    }
+}
+
+/* Frees a block of a device or pinned memory behind its stream; buries the handle. */
 static void block_give(dao_memory_t *memory)
 {
     dao_runtime_t *runtime = memory->runtime;
-    dao_backend_event_t *event = memory->deferred.event;
     dao_runtime_drain(runtime);
-    if (memory->address != NULL && !dao_runtime_is_lost(runtime)) {
-        dao_status_t status = dao_runtime_record(runtime, event, memory->stream);
-        if (status == DAO_OK || status == DAO_ERR_BUSY) {
-            memory->deferred.stream = status == DAO_OK ? NULL : memory->stream;
+    if (memory->address != NULL && dao_runtime_is_lost(runtime)) { /* there is no order any more */
+        dao_runtime_block_free(runtime, memory->place.kind, memory->address);
+    } else if (memory->address != NULL) {
+        dao_status_t status = memory->number == 0
+                                  ? DAO_ERR_BUSY
+                                  : dao_place_free_behind(runtime, memory->place, memory->address,
+                                                          memory->number, DAO_BLOCK_OWNER_HANDLE);
+        if (dao_stream_fence_must_wait_elsewhere(status)) {
+            memory->deferred = (dao_deferred_free_t){.kind = memory->place.kind,
+                                                     .address = memory->address,
+                                                     .stream = memory->stream,
+                                                     .container = &memory->handle};
             dao_runtime_defer(runtime, &memory->deferred);
             return;
         }
+        log_unless_freed(status);
     }
-    if (memory->address != NULL) {
-        if (!dao_runtime_is_lost(runtime)) { /* an error is an end of the work, too */
-            (void)dao_runtime_told(runtime, runtime->ops->stream_synchronize(memory->stream->backend));
-        }
-        dao_runtime_block_free(runtime, memory->place.kind, memory->address);
-    }
-    dao_runtime_event_give(runtime, event);
     dao_handle_bury(&memory->handle);
 }
 
@@ -250,9 +288,7 @@ static void host_block_free(const dao_memory_t *memory)
 {
     dao_allocator_t *allocator = atomic_load(&memory->core->host_memory);
     dao_events_note_free(memory->core, allocator, memory->place, memory->address);
-    if (dao_allocator_free_owned(allocator, memory->address, DAO_BLOCK_OWNER_HANDLE) != DAO_OK) {
-        dao_log(DAO_LOG_LEVEL_ERROR, "the memory of a handle could not be freed: %s", dao_last_message());
-    }
+    log_unless_freed(dao_allocator_free_owned(allocator, memory->address, DAO_BLOCK_OWNER_HANDLE));
 }
 
 /* Ends a handle without references. What it kept is released last, from copies: the handle may be gone. */
@@ -277,13 +313,7 @@ static void handle_end(dao_memory_t *memory)
         }
         dao_handle_bury(&memory->handle);
     }
-    if (stream != NULL) {
-        dao_stream_release(stream);
-    }
-    if (runtime != NULL) {
-        dao_runtime_release(runtime);
-    }
-    dao_core_release(core);
+    kept_release(core, runtime, stream);
 }
 
 dao_status_t dao_memory_retain(dao_memory_t *memory)

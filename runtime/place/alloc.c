@@ -23,30 +23,22 @@ static bool is_host(dao_place_t place)
 
 /* ---- alloc ---- */
 
-static DAO_ON_THE_PATH dao_status_t place_alloc(dao_place_t place, const dao_block_request_t *request,
-                                                void **out_address, dao_runtime_t **out_runtime)
+static DAO_ON_THE_PATH void *place_alloc(dao_place_t place, const dao_block_request_t *request)
 {
     dao_allocator_t *allocator;
-    dao_status_t status = dao_place_find(place, &allocator, out_runtime);
-    if (status != DAO_OK) {
-        return status;
+    dao_runtime_t *runtime;
+    void *address = NULL;
+    dao_status_t status = dao_place_find(place, &allocator, &runtime);
+    if (status == DAO_OK) {
+        status = dao_block_alloc(place, allocator, runtime, request, &address);
     }
-    return dao_block_alloc(place, allocator, *out_runtime, request, out_address);
-}
-
-dao_status_t dao_place_alloc(dao_place_t place, size_t size_bytes, dao_block_owner_t owner,
-                             void **out_address, dao_runtime_t **out_runtime)
-{
-    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread, .owner = owner};
-    return place_alloc(place, &request, out_address, out_runtime);
+    return status == DAO_OK ? address : NULL;
 }
 
 static DAO_ON_THE_PATH void *alloc_or_null(dao_place_t place, size_t size_bytes)
 {
     dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread};
-    void *address = NULL;
-    dao_runtime_t *runtime;
-    return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
+    return place_alloc(place, &request);
 }
 
 void *dao_alloc_pinned(dao_pinned_place_t place, size_t size_bytes)
@@ -111,9 +103,7 @@ void *dao_alloc_with(dao_place_t place, size_t size_bytes, const dao_alloc_optio
     dao_block_request_t request = {.size_bytes = size_bytes,
                                    .alignment_bytes = options->alignment_bytes,
                                    .tag = options->tag != 0 ? options->tag : dao_tag_of_thread};
-    void *address = NULL;
-    dao_runtime_t *runtime;
-    return place_alloc(place, &request, &address, &runtime) == DAO_OK ? address : NULL;
+    return place_alloc(place, &request);
 }
 
 /* ---- free ---- */

@@ -186,6 +186,25 @@ dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allo
     return dao_allocator_free_owned(allocator, address, owner);
 }
 
+dao_status_t dao_place_free_behind(dao_runtime_t *runtime, dao_place_t place, void *address, uint32_t number,
+                                   dao_block_owner_t owner)
+{
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, place.kind);
+    dao_stream_fence_t fence = dao_stream_fences_mark(runtime->fences, number);
+    dao_freeing_t freeing = {0};
+    dao_status_t status;
+    if (!dao_retained_retires(&runtime->retained, place.kind, address, &fence, owner, &status)) {
+        freeing = dao_events_free_begins(allocator, place, address);
+        status = dao_place_free_fenced(runtime, allocator, address, &fence, owner);
+    }
+    if (status == DAO_OK) {
+        dao_events_note_freed(runtime->core, place, &freeing);
+        dao_stream_fences_record(runtime->fences, &fence);
+        dao_waiters_note_free();
+    }
+    return status;
+}
+
 /* Returns true if a place's device is lost, and its streams with it. */
 static bool is_lost(dao_place_t place)
 {
@@ -204,23 +223,9 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address,
     order_t order;
     dao_status_t status = order_find("dao_free_async", place, stream, &order);
     if (status == DAO_OK) {
-        dao_stream_fence_t fence = dao_stream_fences_mark(order.runtime->fences, order.number);
-        dao_freeing_t freeing = {0};
-        bool is_retired = dao_retained_retires(&order.runtime->retained, place.kind, address, &fence,
-                                               DAO_BLOCK_OWNER_RAW, &status);
-        if (!is_retired) {
-            freeing = dao_events_free_begins(order.allocator, place, address);
-            status =
-                dao_place_free_fenced(order.runtime, order.allocator, address, &fence, DAO_BLOCK_OWNER_RAW);
-        }
-        if (status == DAO_OK) {
-            dao_events_note_freed(NULL, place, &freeing);
-            dao_stream_fences_record(order.runtime->fences, &fence);
-            dao_waiters_note_free();
-            return DAO_OK;
-        }
+        status = dao_place_free_behind(order.runtime, place, address, order.number, DAO_BLOCK_OWNER_RAW);
     }
-    return dao_block_free_error("dao_free_async", place, address, status);
+    return status == DAO_OK ? DAO_OK : dao_block_free_error("dao_free_async", place, address, status);
 }
 
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)

@@ -70,6 +70,9 @@ static void runtime_destroy(dao_runtime_t *runtime)
 static void runtime_end(dao_runtime_t *runtime)
 {
     DAO_ASSERT(atomic_load(&runtime->reference_count) == 0);
+    if (!dao_runtime_is_lost(runtime)) {
+        (void)dao_runtime_wait_frees(runtime, DAO_PLACE_KIND_DEVICE); /* handles that outlived the start */
+    }
     dao_runtime_drain_all(runtime);
     dao_runtime_drain_rest(runtime);
     runtime_destroy(runtime);

@@ -285,19 +285,11 @@ static dao_status_t hear_host_register(world_t *world)
     return dao_host_register(1, own_memory, 1);
 }
 
-/* Calls that hear of it and have nobody to say so to. */
-
+/* It hears of it and has nobody to say so to. */
 static dao_status_t hear_stream_destroy(world_t *world)
 {
     dao_stream_destroy(world->stream);
     world->stream = NULL;
-    return DAO_ERR_DEVICE_LOST;
-}
-
-static dao_status_t hear_handle_release(world_t *world)
-{
-    dao_memory_release(world->handle);
-    world->handle = NULL;
     return DAO_ERR_DEVICE_LOST;
 }
 
@@ -318,8 +310,7 @@ static void any_call_that_hears_of_it_tells(void)
                                                             hear_query,
                                                             hear_peer_enable,
                                                             hear_host_register,
-                                                            hear_stream_destroy,
-                                                            hear_handle_release};
+                                                            hear_stream_destroy};
     for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++) {
         world_t world;
         begin(&world);

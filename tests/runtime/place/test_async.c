@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of memory in stream order on all that keeps a place: pages, segments, pinned regions, each
    strategy of whole blocks, and hardening over any of them; slowly, too, with commands held back so that
-   streams interleave in other ways. */
+   streams interleave in other ways. Blocks of memory handles there. */
 #include "tests/contract/stream_contract.h"
 
+#include "tests/support/backends/device_bytes.h"
+#include "tests/support/gate.h"
+
+#include <dao/async.h>
 #include <dao/context.h>
+#include <dao/memory.h>
 
 #include <stdio.h>
 
@@ -41,6 +46,58 @@ static const kind_t kinds[] = {
     {"hardened pass-through", DAO_PLACE_KIND_DEVICE, DAO_STRATEGY_SYSTEM, false, true, true},
 };
 #define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
+
+/* ---- blocks of handles ---- */
+
+static dao_place_t place; /* of the suite that runs */
+
+/* Releases a handle of `stream`, whose block `user` uses, too, behind a gate. Who takes memory meanwhile gets
+   other memory: the host may write into that at once, be it for the handle's own stream. */
+static void release_behind_gate(size_t size_bytes, dao_stream_t *stream, dao_stream_t *user)
+{
+    dao_gate_t gate;
+    dao_memory_t *memory = NULL, *next = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(place, size_bytes, stream, &memory), DAO_OK);
+    void *block = dao_memory_address(memory);
+    CU_ASSERT_EQUAL(dao_free_async(place, block, stream), DAO_ERR_NOT_YOURS);
+    CU_ASSERT_EQUAL(dao_record_stream(place, block, user), DAO_OK);
+    dao_gate_init(&gate);
+    CU_ASSERT_EQUAL_FATAL(device_gate(user, &gate), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(place), 0);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create(place, size_bytes, stream, &next), DAO_OK);
+    void *plain = dao_alloc(place, size_bytes);
+    CU_ASSERT_PTR_NOT_NULL(plain);
+    CU_ASSERT_PTR_NOT_EQUAL(dao_memory_address(next), block);
+    CU_ASSERT_PTR_NOT_EQUAL(plain, block);
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(user), DAO_OK);
+    CU_ASSERT_EQUAL(dao_memory_release(next), DAO_OK);
+    CU_ASSERT_EQUAL(dao_free(place, plain), DAO_OK);
+    dao_gate_finish(&gate);
+}
+
+static void a_handles_block_is_idle_and_is_freed_in_order(void)
+{
+    static const size_t sizes[] = {1000, 2 * MIB};
+    dao_stream_t *streams[2] = {NULL};
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &streams[i]), DAO_OK);
+    }
+    for (int i = 0; i < 4; i++) {
+        release_behind_gate(sizes[i % 2], streams[i / 2], streams[1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        dao_stream_destroy(streams[i]);
+    }
+}
+
+static CU_TestInfo handle_tests[] = {
+    {"a handle's block is idle, and is freed in order", a_handles_block_is_idle_and_is_freed_in_order},
+    CU_TEST_INFO_NULL,
+};
+
+/* ---- the suites ---- */
 
 /* Which tests a kind of place has; and a start each, in the order of the suites. */
 typedef struct group {
@@ -79,6 +136,7 @@ static bool suits_ranges(const kind_t *kind)
 
 static const group_t groups[] = {
     {"", stream_contract_tests, false, suits_all},
+    {", handles", handle_tests, false, suits_all},
     {", reuse", stream_contract_reuse_tests, false, suits_reuse},
     {", ranges", stream_contract_range_tests, false, suits_ranges},
     {", at random", stream_contract_random_tests, false, suits_random},
@@ -105,7 +163,8 @@ static int start_next(void)
     }
     dao_place_config_t config = {.strategy = kind->strategy};
     config.hardening = kind->is_hardened ? HARDENING : 0;
-    return stream_contract_start((dao_place_t){kind->place_kind, 0}, &config, &faults);
+    place = (dao_place_t){kind->place_kind, 0};
+    return stream_contract_start(place, &config, &faults);
 }
 
 int main(void)
