@@ -8,7 +8,8 @@
    ones are in one chain: an arena has few of them at a time. What has left the queue stays in its chain,
    behind all that has not.
 
-   Invariant: along a chain entries get earlier; every entry of the queue is in the chain of its cell. */
+   Invariant: along a chain entries get earlier; every entry of the queue is in the chain of its cell; none in
+   a cell's chain is larger than reach_bytes. */
 #include "runtime/executor/tiers/fence_map.h"
 
 #include "base/numbers/math.h"
@@ -18,12 +19,13 @@
 
 #define NO_ENTRY UINT32_MAX
 
-/* So many cells before a stretch are looked at for what reaches into it. */
+/* So many cells before a stretch are looked at, at most, for what reaches into it. */
 #define REACH_CELLS 16u
 
 static void forget_chains(dao_fence_map_t *map)
 {
     memset(map->latest, 0xff, sizeof(map->latest));
+    map->reach_bytes = 0;
     DAO_ASSERT(map->latest[0] == NO_ENTRY);
 }
 
@@ -45,6 +47,7 @@ static void link_entry(dao_fence_map_t *map, size_t index)
     DAO_ASSERT(index < NO_ENTRY);
     DAO_ASSERT(entry->begin / map->cell_bytes < DAO_FENCE_MAP_CELLS);
     bool is_long = entry->size_bytes > REACH_CELLS * map->cell_bytes;
+    map->reach_bytes = is_long ? map->reach_bytes : dao_larger(map->reach_bytes, entry->size_bytes);
     uint32_t *latest = &map->latest[is_long ? DAO_FENCE_MAP_CELLS : entry->begin / map->cell_bytes];
     entry->earlier = *latest;
     *latest = (uint32_t)index;
@@ -84,10 +87,10 @@ static inline uint32_t find_in_chain(const dao_fence_map_t *map, uint32_t index,
     return NO_ENTRY;
 }
 
+/* The first cell where a stretch may begin that has a byte from `begin` on. */
 static uint64_t first_cell(const dao_fence_map_t *map, uint64_t begin)
 {
-    uint64_t first = begin / map->cell_bytes;
-    return first > REACH_CELLS ? first - REACH_CELLS : 0;
+    return begin > map->reach_bytes ? (begin - map->reach_bytes) / map->cell_bytes : 0;
 }
 
 static void join_chain(const dao_fence_map_t *map, uint64_t chain, uint64_t begin, uint64_t end,

@@ -11,6 +11,7 @@
 typedef struct dao_fence_map {
     dao_fence_queue_t queue;
     uint64_t cell_bytes;
+    uint64_t reach_bytes;                     /* the largest stretch in a cell since all were last empty */
     uint32_t latest[DAO_FENCE_MAP_CELLS + 1]; /* entry of the queue; the last one is of long stretches */
 } dao_fence_map_t;
 
