@@ -158,6 +158,9 @@ static bool admit(dao_engine_t *engine, const dao_item_t *item)
 static uint64_t missing_bytes_of(const dao_use_t *use)
 {
     const dao_managed_t *tensor = use->tensor;
+    if (tensor->residency == DAO_RESIDENCY_DEVICE || tensor->residency == DAO_RESIDENCY_BOTH) {
+        return 0;
+    }
     bool is_next = tensor->first_use == use || (tensor->first_use != NULL && tensor->first_use->is_partial);
     if (use->kind == DAO_USE_WRITE || !is_next || tensor->residency == DAO_RESIDENCY_EMPTY) {
         return 0;
@@ -170,11 +173,11 @@ static uint64_t missing_bytes_of(const dao_use_t *use)
 /* ---- when ---- */
 
 /* Bytes that a kernel has to wait for. */
-static double missing_bytes(const dao_item_t *item)
+static uint64_t missing_bytes(const dao_item_t *item)
 {
-    double bytes = 0;
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < item->use_count; i++) {
-        bytes += (double)missing_bytes_of(&item->uses[i]);
+        bytes += missing_bytes_of(&item->uses[i]);
     }
     return bytes;
 }
@@ -187,14 +190,15 @@ static bool must_begin_within(const dao_engine_t *engine, double wait_ns)
     double link_ns = pace->streams[DAO_STREAM_ROLE_H2D].end_ns;
     double time_ns = now_ns + engine->ahead_ns; /* when the kernel that is looked at begins */
     double need_ns = 0;                         /* of the link, for it and those before it */
+    double ns_per_byte = MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, 1);
     bool must_begin = false;
     uint32_t count = 0;
     link_ns = link_ns > now_ns ? link_ns : now_ns;
     for (const dao_item_t *item = engine->frontier; item != NULL && count < HORIZON_KERNELS && !must_begin;
          item = item->next) {
-        double bytes = missing_bytes(item);
+        uint64_t bytes = missing_bytes(item);
         if (bytes > 0) {
-            need_ns += MARGIN * dao_pace_copy_ns(pace, DAO_STREAM_ROLE_H2D, bytes);
+            need_ns += (double)bytes * ns_per_byte;
             must_begin = time_ns - link_ns - need_ns <= wait_ns;
         }
         time_ns += item->kind == DAO_ITEM_KERNEL ? delay_ns(engine, item) : 0;
