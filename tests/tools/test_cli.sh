@@ -49,6 +49,7 @@ for capacity in -5 1e9 lots 64mibs 0x10 . "50 %" % 50%% " 50%" 50.%; do
 done
 expect 2 'no scheme: there are online, learn, hybrid, recompute, plan, described' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
+expect 2 "--streams is not for --scheme learn: plans have one" run "$trace" --scheme learn --streams
 expect 2 "an argument is empty" run ""
 expect 2 "an argument is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
@@ -545,6 +546,10 @@ for part in tensor_size resize_info cost_info; do
     expect 1 "a part of a step in four JSON files; name their folder" info "$folder/small/s.1.$part.json"
 done
 expect 1 "No such file" info "$folder/small/s.2.cost_info.json"
+printf '%s\n' 'dao-step 1' 'tensor a 4096' 'tensor b 4096' 'op one 1 >a' 'op two 1 stream=7 <a >b' end \
+    >"$folder/streams.dao"
+expect 0 '"streams":1' run "$folder/streams.dao" --json --capacity 100%
+expect 0 '"streams":2' run "$folder/streams.dao" --json --capacity 100% --streams
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 100%
 [ "$(number capacity_bytes)" = 256 ] || fail "capacity_bytes of a small step"
 expect 1 "needs 256 bytes" run "$folder/small" --capacity 99%

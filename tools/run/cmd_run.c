@@ -132,6 +132,10 @@ static const dao_option_t options[] = {
              "(described); or a plan is replayed"},
     DAO_OPTION_STATIC(settings_t, is_static),
     DAO_OPTION_PAGES(settings_t, is_paged),
+    {.name = "streams",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, config.keeps_streams),
+     .help = "operators run on the streams that TRACE has them on, at most 4; without it all on one"},
     {.name = "verify",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, is_verified),
@@ -201,6 +205,10 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
                                             settings->is_verified || settings->is_checked)) {
         return dao_error(DAO_ERR_INVALID,
                          "--policy, --mode, --verify and --check are not for a planned step");
+    }
+    if (settings->scheme != SCHEME_ONLINE && settings->config.keeps_streams) {
+        return dao_error(DAO_ERR_INVALID, "--streams is not for --scheme %s: plans have one compute stream",
+                         scheme_at(settings->scheme));
     }
     if (settings->scheme == SCHEME_ONLINE && (settings->is_static || settings->is_paged)) {
         return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, scheme_at(settings->scheme));
@@ -396,6 +404,8 @@ static void report_result(dao_report_t *report, const dao_run_config_t *config,
 {
     const dao_executor_stats_t *stats = &result->stats;
     dao_report_text(report, "policy", "policy", dao_policy_name(config->policy));
+    dao_report_count(report, "streams", config->keeps_streams ? "compute streams" : NULL,
+                     result->stream_count);
     dao_report_count(report, "evictions", "evictions", stats->eviction_count);
     dao_report_count(report, "clean_evictions", "  without a copy", stats->clean_eviction_count);
     dao_report_count(report, "fetches", "fetches", stats->fetch_count);

@@ -7,6 +7,8 @@
 #include "tools/run/run_step.h"
 #include "tools/run/watch/run_watch.h"
 
+#include "base/threads/sync.h"
+
 #include <dao/command_list.h>
 
 typedef struct run run_t;
@@ -32,6 +34,7 @@ typedef struct run_action {
 struct run_kernel {
     run_t *run;
     uint32_t index;
+    uint32_t stream_index; /* of the executor's compute streams */
     run_action_t *actions;
     size_t action_count;
     uint64_t compute_ns; /* it takes at least this long */
@@ -46,7 +49,9 @@ struct run {
     size_t action_count;
     uint32_t *versions;     /* of each tensor: writes so far; after preparation, at the step's end */
     uint64_t largest_bytes; /* of any tensor or temporary */
-    void *staging;          /* pinned, largest_bytes; NULL: kernels touch device memory themselves */
+    uint32_t stream_count;  /* compute streams: those of the trace, or 1 */
+    /* Of each compute stream, pinned, largest_bytes; NULL: kernels touch device memory themselves. */
+    void *stagings[DAO_EXECUTOR_STREAM_COUNT_MAX];
     dao_executor_t *executor;
     dao_managed_t **tensors;  /* NULL for those of size 0 */
     dao_operand_t *operands;  /* of the kernel that is being pushed */
@@ -58,16 +63,22 @@ struct run {
     bool runs_again;          /* pure operators may run again */
     run_kernel_t *again;      /* a copy of the kernel for each time that one did, the last one first */
     void *host_buffer;        /* largest_bytes */
-    uint64_t verified_count;  /* these four belong to the compute stream, and after a sync to the caller */
+    dao_mutex_t lock;         /* of these four while kernels run; after a sync they are the caller's */
+    uint64_t verified_count;
     uint64_t temporary_count;
     uint64_t mismatch_count;
     char first_mismatch[DAO_RUN_MISMATCH_BYTES];
 };
 
-/* Fixes what every kernel checks and writes, in so many steps that follow each other.
-   DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count);
+/* Fixes what every kernel checks and writes, and on which stream, in so many steps that follow each other.
+   DAO_ERR_NO_HOST_MEMORY; DAO_ERR_INVALID for more streams than an executor has. */
+DAO_NODISCARD dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count,
+                                                   bool keeps_streams);
 void dao_run_free_kernels(run_t *run);
+
+/* Takes staging buffers from device 0's pinned place, and gives them back. */
+DAO_NODISCARD dao_status_t dao_run_take_stagings(run_t *run);
+void dao_run_give_stagings(run_t *run);
 
 /* Adds when kernels ran to spans; the first `count`, those that did. */
 void dao_run_collect_kernels(const run_t *run, size_t count, dao_run_spans_t *spans);

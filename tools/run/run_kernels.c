@@ -8,14 +8,16 @@
    Where the host may touch device memory, one job on the compute stream does all of them. Elsewhere each
    action is a copy through one pinned staging buffer and a job on that: the stream's order keeps them apart.
 
-   Jobs run on the compute stream one after the other, so what they count needs no lock; the executor's sync
-   is between them and whoever reads the counts. Jobs do not call the library. */
+   Jobs of one compute stream run one after the other; a staging buffer is of one stream, and what jobs of
+   several count has a lock. The executor's sync is between them and whoever reads the counts. Jobs do not
+   call the library. */
 #include "tools/run/run_internal.h"
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
 #include "tools/run/pattern.h"
 
+#include <dao/memory.h>
 #include <dao/stream.h>
 
 #include <inttypes.h>
@@ -77,10 +79,13 @@ static void run_action(void *user)
     bool is_temporary = action->operand == RUN_WORKSPACE;
     size_t id_offset = is_temporary ? run->trace->temporaries[action->owner].id_offset
                                     : run->trace->tensors[action->owner].id_offset;
-    note_mismatch(action, dao_pattern_check(action->address, action->size_bytes, action->base + run->salt),
-                  is_temporary ? "temporary" : "tensor", dao_trace_name(run->trace, id_offset));
+    uint64_t word_count = dao_pattern_check(action->address, action->size_bytes, action->base + run->salt);
+    dao_mutex_lock(&run->lock);
+    note_mismatch(action, word_count, is_temporary ? "temporary" : "tensor",
+                  dao_trace_name(run->trace, id_offset));
     run->temporary_count += is_temporary ? 1 : 0;
     run->verified_count += is_temporary ? 0 : 1;
+    dao_mutex_unlock(&run->lock);
 }
 
 static void begin_kernel(void *user)
@@ -132,6 +137,7 @@ static dao_status_t kernel_of(const dao_launch_t *launch, run_kernel_t *kernel, 
     /* Not its times: the first one may be at work now. */
     copy->run = kernel->run;
     copy->index = kernel->index;
+    copy->stream_index = kernel->stream_index;
     copy->actions = (run_action_t *)(copy + 1);
     copy->action_count = kernel->action_count;
     copy->compute_ns = kernel->compute_ns;
@@ -164,16 +170,17 @@ static dao_status_t stage_action(const dao_launch_t *launch, run_action_t *actio
     dao_place_t device = dao_place_from_device(dao_device_place(launch->device_index));
     dao_place_t pinned = dao_place_from_pinned(dao_pinned_place(launch->device_index));
     void *address = device_address(launch, action);
-    action->address = run->staging;
+    void *staging = run->stagings[action->kernel->stream_index];
+    action->address = staging;
     dao_status_t status = DAO_OK;
     if (action->is_check) {
-        status = dao_stream_copy(launch->stream, pinned, run->staging, device, address, action->size_bytes);
+        status = dao_stream_copy(launch->stream, pinned, staging, device, address, action->size_bytes);
     }
     if (status == DAO_OK) {
         status = dao_stream_host_func(launch->stream, run_action, action);
     }
     if (status == DAO_OK && !action->is_check) {
-        status = dao_stream_copy(launch->stream, device, address, pinned, run->staging, action->size_bytes);
+        status = dao_stream_copy(launch->stream, device, address, pinned, staging, action->size_bytes);
     }
     return status;
 }
@@ -288,9 +295,34 @@ void dao_run_collect_kernels(const run_t *run, size_t count, dao_run_spans_t *sp
     }
 }
 
-dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count)
+/* The trace's streams get numbers in the order of their first operators. */
+static dao_status_t number_streams(run_t *run, size_t kernel_count)
 {
     const dao_step_trace_t *trace = run->trace;
+    uint32_t streams[DAO_EXECUTOR_STREAM_COUNT_MAX] = {0};
+    run->stream_count = 0;
+    for (size_t i = 0; i < kernel_count; i++) {
+        uint32_t index = 0, stream = trace->operators[run->kernels[i].index].stream;
+        while (index < run->stream_count && streams[index] != stream) {
+            index++;
+        }
+        if (index == DAO_EXECUTOR_STREAM_COUNT_MAX) {
+            return dao_error(DAO_ERR_INVALID,
+                             "operator %zu \"%.64s\" is on a stream beyond the first %u, more than an "
+                             "executor has",
+                             i, dao_trace_operator_name(trace, (uint32_t)i), DAO_EXECUTOR_STREAM_COUNT_MAX);
+        }
+        streams[index] = stream;
+        run->stream_count += index == run->stream_count ? 1 : 0;
+        run->kernels[i].stream_index = index;
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count, bool keeps_streams)
+{
+    const dao_step_trace_t *trace = run->trace;
+    dao_mutex_init(&run->lock, DAO_RANK_LEAF);
     size_t most_actions = step_count * (2 * trace->operand_count + 2 * trace->temporary_count) + 1;
     run->kernels = dao_host_calloc(step_count * trace->operator_count + 1, sizeof(*run->kernels));
     run->actions = dao_host_calloc(most_actions, sizeof(*run->actions));
@@ -306,7 +338,8 @@ dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t ste
     for (size_t i = 0; i < step_count * trace->operator_count; i++) {
         prepare_kernel(run, &run->kernels[i], (uint32_t)(i % trace->operator_count), time_scale);
     }
-    return DAO_OK;
+    run->stream_count = 1;
+    return keeps_streams ? number_streams(run, step_count * trace->operator_count) : DAO_OK;
 }
 
 void dao_run_free_kernels(run_t *run)
@@ -319,4 +352,22 @@ void dao_run_free_kernels(run_t *run)
     dao_host_free(run->kernels);
     dao_host_free(run->actions);
     dao_host_free(run->versions);
+    dao_mutex_finish(&run->lock);
+}
+
+dao_status_t dao_run_take_stagings(run_t *run)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; run->largest_bytes > 0 && status == DAO_OK && i < run->stream_count; i++) {
+        run->stagings[i] = dao_alloc(dao_pinned_place(0), run->largest_bytes);
+        status = run->stagings[i] == NULL ? dao_last_status() : DAO_OK;
+    }
+    return status;
+}
+
+void dao_run_give_stagings(run_t *run)
+{
+    for (uint32_t i = 0; i < run->stream_count && run->stagings[i] != NULL; i++) {
+        (void)dao_free(dao_pinned_place(0), run->stagings[i]); /* ours */
+    }
 }

@@ -208,8 +208,8 @@ static dao_status_t launch_planned(uint32_t index, void *const *addresses, void 
         .operand_count = planned->step.problem.kernels[index].use_count,
         .workspace = workspace,
     };
-    return planned->run.staging != NULL ? dao_run_launch_staged(&launch, kernel)
-                                        : dao_run_launch_direct(&launch, kernel);
+    return planned->run.stagings[0] != NULL ? dao_run_launch_staged(&launch, kernel)
+                                            : dao_run_launch_direct(&launch, kernel);
 }
 
 static void begin_copy(void *user)
@@ -250,15 +250,6 @@ static void read_content(uint32_t tensor, uint64_t offset_bytes, uint64_t size_b
                           dao_pattern_base(index, 0));
 }
 
-static dao_status_t take_staging(run_t *run)
-{
-    if (run->largest_bytes == 0) {
-        return DAO_OK;
-    }
-    run->staging = dao_alloc(dao_pinned_place(0), run->largest_bytes);
-    return run->staging != NULL ? DAO_OK : dao_last_status();
-}
-
 static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *schedule, uint32_t step_count)
 {
     dao_player_t *player = &planned->player;
@@ -272,7 +263,7 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
         .watch = planned->is_host_accessible ? watch_copy : NULL, /* else it costs too much */
         .user = planned};
     dao_status_t status = dao_player_create(player, &config);
-    status = status == DAO_OK && !planned->is_host_accessible ? take_staging(&planned->run) : status;
+    status = status == DAO_OK && !planned->is_host_accessible ? dao_run_take_stagings(&planned->run) : status;
     status = status == DAO_OK ? dao_player_place(player, read_content) : status;
     for (planned->now = 0; status == DAO_OK && planned->now < step_count; planned->now++) {
         status = dao_player_step(player);
@@ -282,9 +273,7 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
     dao_error_record_t error;
     dao_error_save(&error, status);
     dao_player_finish(player);
-    if (planned->run.staging != NULL) {
-        (void)dao_free(dao_pinned_place(0), planned->run.staging); /* ours */
-    }
+    dao_run_give_stagings(&planned->run);
     return status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
 }
 
@@ -389,7 +378,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     result->file_in_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_IN);
     result->file_out_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT);
     planned->run = (run_t){.trace = planned->trace};
-    status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count);
+    status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count, false);
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;
     if (status == DAO_OK) {
         measure_steps(planned, step_count);

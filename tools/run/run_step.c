@@ -94,6 +94,7 @@ static dao_status_t create_executor(const run_plan_t *plan, run_t *run)
         .addresses = plan->config->addresses,
         .check = plan->config->is_walked && !plan->is_unlimited,
         .check_repeatable = plan->config->is_repeat_checked,
+        .stream_count = run->stream_count,
     };
     dao_status_t status = dao_executor_create(&settings, &run->executor);
     if (status == DAO_OK && plan->config->copies_nothing) {
@@ -117,11 +118,7 @@ static dao_status_t create_buffers(const run_plan_t *plan, run_t *run)
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a tensor of %" PRIu64 " bytes",
                          run->largest_bytes);
     }
-    if (!info.host_accessible || plan->config->is_staged) {
-        run->staging = dao_alloc(dao_pinned_place(0), run->largest_bytes);
-        status = run->staging == NULL ? dao_last_status() : DAO_OK;
-    }
-    return status;
+    return !info.host_accessible || plan->config->is_staged ? dao_run_take_stagings(run) : DAO_OK;
 }
 
 /* Those that are not there. */
@@ -194,12 +191,13 @@ static dao_status_t push_kernel(run_t *run, uint32_t index)
     const dao_trace_operator_t *op = &run->trace->operators[index];
     dao_kernel_t kernel = {
         .name = dao_trace_operator_name(run->trace, index),
-        .launch = run->staging != NULL ? dao_run_launch_staged : dao_run_launch_direct,
+        .launch = run->stagings[0] != NULL ? dao_run_launch_staged : dao_run_launch_direct,
         .user = &run->kernels[run->first_kernel + index],
         .operands = run->operands,
         .operand_count = fill_operands(run, op),
         .workspace_bytes = op->workspace_bytes,
         .cost_ns = run->kernels[run->first_kernel + index].compute_ns,
+        .stream_index = run->kernels[run->first_kernel + index].stream_index,
         .flags = run->runs_again && op->is_pure ? DAO_KERNEL_REPEATABLE : 0,
     };
     return run->step != NULL ? dao_command_list_push(run->step, &kernel)
@@ -458,9 +456,7 @@ static void finish_run(run_t *run)
 {
     finish_pass(run);
     (void)dao_executor_destroy(run->executor); /* what it could report, the sync has */
-    if (run->staging != NULL) {
-        (void)dao_free(dao_pinned_place(0), run->staging); /* ours */
-    }
+    dao_run_give_stagings(run);
     if (run->host_buffer != NULL) {
         dao_host_unmap(run->host_buffer, run->largest_bytes);
     }
@@ -472,7 +468,8 @@ static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_st
     uint32_t step_count = is_learning(plan) ? LEARN_ALL_STEPS : 1;
     dao_run_watch_t watch = {.base = NULL};
     run->runs_again = is_learning(plan) && plan->config->runs_again;
-    dao_status_t status = dao_run_prepare_kernels(run, plan->config->time_scale, step_count);
+    dao_status_t status =
+        dao_run_prepare_kernels(run, plan->config->time_scale, step_count, plan->config->keeps_streams);
     if (status == DAO_OK) {
         status = start_context(plan, &watch);
     }
@@ -532,6 +529,7 @@ static dao_status_t run_both(const dao_run_config_t *config, const dao_step_trac
                        .capacity_bytes =
                            result->capacity_bytes < most_bytes ? result->capacity_bytes : most_bytes};
     dao_status_t status = run_once(&plan, &run, &result->stats, &result->step_ns);
+    result->stream_count = run.stream_count;
     result->verified_count = run.verified_count;
     result->temporary_count = run.temporary_count;
     result->mismatch_count = run.mismatch_count;

@@ -37,6 +37,7 @@ typedef struct dao_run_config {
     bool is_planned_first;  /* with DAO_RUN_MODE_STEP: the step is planned before it runs */
     bool is_repeat_checked; /* what may run again is launched twice, and what it writes compared */
     bool is_without_comparison; /* no second run with unlimited memory */
+    bool keeps_streams;         /* operators run on the streams of the trace, not all on one; without plans */
     bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
     dao_run_spans_t
@@ -49,6 +50,7 @@ enum { DAO_RUN_MISMATCH_BYTES = 224 };
 typedef struct dao_run_result {
     dao_step_figures_t figures;
     uint64_t capacity_bytes;
+    uint32_t stream_count; /* compute streams that operators ran on */
     /* counters of the step alone, or the mean of steps; peaks and levels at its end; of plans and stalls:
        of all that was run */
     dao_executor_stats_t stats;
@@ -67,7 +69,8 @@ typedef struct dao_run_result {
  * @param trace       A packed trace.
  * @param out_result  Written on DAO_OK; where the run itself fails, only its reads and mismatches are true.
  *                    Mismatches are no failure of the call.
- * @return DAO_OK; DAO_ERR_KERNEL_TOO_LARGE for a capacity below the largest operator, which the message
+ * @return DAO_OK; DAO_ERR_INVALID for more streams than DAO_EXECUTOR_STREAM_COUNT_MAX, where they are kept;
+ *         DAO_ERR_KERNEL_TOO_LARGE for a capacity below the largest operator, which the message
  *         names; DAO_ERR_LIMIT where nothing is to be copied and no such plan is found; what the executor
  *         answers.
  *

@@ -2,6 +2,7 @@
 /* Running steps for real: no word is ever wrong, whatever the capacity, the policy, the links and the delays.
    The example is run with its sizes divided where the build is slow; every structure stays as recorded. */
 #include "base/memory/host.h"
+#include "base/numbers/random.h"
 #include "tests/support/backends/fault_backend.h"
 #include "tests/support/models/trace.h"
 #include "tests/support/sanitizer.h"
@@ -72,6 +73,7 @@ static dao_run_result_t run(dao_run_config_t config)
     }
     if (status == DAO_OK) {
         CU_ASSERT_EQUAL(result.stats.kernel_count, trace.operator_count);
+        CU_ASSERT_TRUE(config.keeps_streams || result.stream_count == 1);
         CU_ASSERT_EQUAL(result.temporary_count, trace.temporary_count);
         CU_ASSERT_TRUE(result.verified_count > trace.operator_count);
         CU_ASSERT_TRUE(result.stats.peak_device_used_bytes <= config.capacity_bytes);
@@ -218,6 +220,48 @@ static void random_delays_change_no_content(void)
     }
 }
 
+/* Puts operators on so many streams, whose numbers are any; 1: all on one. */
+static void spread(uint64_t seed, uint32_t stream_count)
+{
+    for (size_t i = 0; i < trace.operator_count; i++) {
+        trace.operators[i].stream = 7 * (uint32_t)dao_random_below(&seed, stream_count);
+    }
+}
+
+/* A tensor that several streams use is where each of them needs it, in the order of the step. */
+static void operators_on_the_streams_of_the_trace_compute_the_same(void)
+{
+    uint64_t first = dao_test_seed("operators on the streams of the trace compute the same", 5);
+    for (uint64_t seed = first; seed < first + SEED_COUNT; seed++) {
+        fault_config_t delays = {
+            .seed = seed, .delay_ns_max = 100000, .not_ready_max = 3, .hide_host_access = seed % 3 == 2};
+        dao_run_config_t config = {.capacity_bytes = capacity_at(seed % 2 == 0 ? 50 : 35),
+                                   .policy = (dao_policy_t)(seed % DAO_POLICY_USER),
+                                   .mode = seed % 2 == 0 ? DAO_RUN_MODE_QUEUE : DAO_RUN_MODE_STEP,
+                                   .keeps_streams = true,
+                                   .is_without_comparison = true,
+                                   .ops = fault_backend_wrap(dao_backend_ops(), &delays)};
+        uint32_t stream_count = 2 + (uint32_t)(seed % (DAO_EXECUTOR_STREAM_COUNT_MAX - 1));
+        spread(seed, stream_count);
+        CU_ASSERT_EQUAL(run(config).stream_count, stream_count);
+        CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    }
+    spread(first, 1);
+}
+
+static void more_streams_than_an_executor_has_are_refused_by_name(void)
+{
+    dao_run_config_t config = {
+        .capacity_bytes = capacity_at(50), .keeps_streams = true, .is_without_comparison = true};
+    dao_run_result_t result;
+    for (uint32_t i = 0; i <= DAO_EXECUTOR_STREAM_COUNT_MAX; i++) {
+        trace.operators[i].stream = i;
+    }
+    CU_ASSERT_EQUAL(dao_run_step(&config, &trace, &result), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "operator 4 "));
+    spread(0, 1);
+}
+
 /* The traces beside the project, where they are, with tiny sizes: the order of things is what counts. */
 static void other_steps_are_right_as_well(void)
 {
@@ -250,6 +294,10 @@ static CU_TestInfo tests[] = {
     {"content goes through pinned memory as well", content_goes_through_pinned_memory_as_well},
     {"less than one operator is refused by name", less_than_one_operator_is_refused_by_name},
     {"a host that is full is an answer", a_host_that_is_full_is_an_answer},
+    {"operators on the streams of the trace compute the same",
+     operators_on_the_streams_of_the_trace_compute_the_same},
+    {"more streams than an executor has are refused by name",
+     more_streams_than_an_executor_has_are_refused_by_name},
     {"other steps are right as well", other_steps_are_right_as_well},
     {"random delays change no content", random_delays_change_no_content},
     CU_TEST_INFO_NULL,
