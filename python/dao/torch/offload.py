@@ -18,6 +18,7 @@ import torch
 from dao.recording.storages import storage_of
 from dao.torch import library as lib
 from dao.torch.explain import Holders, explain, no_room
+from dao.torch.interrupts import held
 from dao.torch.learn import Learner
 from dao.torch.library import OffloadError
 from dao.torch.owner import Owner
@@ -234,7 +235,7 @@ class Offload:
         """Around a training step: forward, backward and what the optimizer does."""
         if self.mover is None:
             raise OffloadError("this offload is closed: call offload() again")
-        with self.owner.step():
+        with held(), self.owner.step():
             self.begin_step()
             yield from self.until_the_end()
 
