@@ -22,6 +22,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/swap/addresses/swap_layout.h"
+#include "planning/swap/step/swap_bound.h"
 #include "planning/swap/step/swap_fingerprint.h"
 #include "planning/swap/swap_grain.h"
 #include "planning/swap/swap_improve.h"
@@ -101,6 +102,17 @@ static uint64_t part_size(const dao_swap_step_t *step, const dao_swap_plan_confi
     return dao_round_up(size, dao_larger(step->alignment_bytes, step->page_bytes));
 }
 
+/* Into how many pieces the bound cuts the step. A search only ends by it once no better plan can be: weighing
+   its windows is to take no more than the search itself. */
+static uint32_t bound_cuts(uint64_t work)
+{
+    uint32_t cuts = DAO_SWAP_BOUND_CUT_LEAST;
+    while (cuts < DAO_SWAP_CUT_MAX && (uint64_t)cuts * cuts < work) {
+        cuts *= 2;
+    }
+    return cuts;
+}
+
 static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *step,
                                 const dao_swap_plan_config_t *config, uint64_t known_ns)
 {
@@ -109,15 +121,16 @@ static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *st
                               .capacity_bytes = step->problem->capacity_bytes,
                               .fluid_step_ns = UINT64_MAX,
                               .known_ns = known_ns};
-    if (step->cancel->work_end > step->cancel->work) {
-        search->phase_work = (step->cancel->work_end - step->cancel->work) / PHASE_COUNT;
+    uint64_t done = step->cancel->work, work = dao_larger(step->cancel->work_end, done) - done;
+    if (work > 0) {
+        search->phase_work = work / PHASE_COUNT;
         search->place_work = PLACE_PHASES * search->phase_work;
     }
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
     dao_swap_past_init(&search->past);
     search->past.work_end = search->place_work;
     dao_swap_bound_t bound;
-    status = dao_swap_find_bound(step->problem, &bound);
+    status = dao_swap_find_bound_cut(step->problem, bound_cuts(work), &bound);
     if (status != DAO_OK) {
         return status;
     }
