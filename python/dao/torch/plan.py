@@ -4,6 +4,7 @@ a step is in it, by dao/swap_follow.h."""
 import bisect
 import ctypes
 import itertools
+import struct
 from ctypes import byref, c_void_p
 
 from dao.torch.library import (COMPUTE, HOST_IN, HOST_OUT, READ, WRITE, SwapAction, SwapBound, SwapKernel,
@@ -14,32 +15,42 @@ ADDRESSES_NONE = 3  # PyTorch's allocator places tensors: a plan counts bytes
 PLAN_WORK = 10**6  # some 10 ms of search behind a first plan, for which the training waits
 
 
+def array_of(kind, members, rows, count):
+    """An array of structures with these members, as `struct` has them: a ctypes object a row takes longer,
+    and makes Python collect garbage."""
+    array = (kind * max(1, count))()
+    pack, size_bytes = struct.Struct(members).pack_into, ctypes.sizeof(kind)
+    for i, row in enumerate(rows):
+        pack(array, i * size_bytes, *row)
+    return array
+
+
 class Problem:
     """dao_swap_problem_t of a step, with what it points to. A storage is written where it may leave first,
     and read where it has to be there from then on; all other bytes stay."""
 
     def __init__(self, learner, limit_bytes, in_speed, out_speed):
         away, staying_bytes = learner.stays()
-        tensors = (SwapTensor * max(1, len(learner.records)))()
-        used = [[] for _ in staying_bytes]
-        for record in learner.records:
-            tensors[record.number] = SwapTensor(record.size_bytes, False)
-        for record, users in away:
-            used[users[0]].append((record.number, WRITE))
-            for kernel in users[1:]:
-                used[kernel].append((record.number, READ))
+        tensors = array_of(SwapTensor, "Q?", ((record.size_bytes, False) for record in learner.records),
+                           len(learner.records))
+        # of each use a number, of its kernel, its tensor and whether it is written: numbers are never garbage
+        codes = sorted((kernel << 32 | record.number) * 2 + (READ if i else WRITE)
+                       for record, users in away for i, kernel in enumerate(users))
+        counts = [0] * len(staying_bytes)
+        for code in codes:
+            counts[code >> 33] += 1
         self.ends_again = {  # how many kernels have ended when what was back may go again
             kernel + 1 for _, users in away
             for kernel, following in zip(users[1:], users[2:]) if following > kernel + 1}
-        uses = (SwapUse * max(1, sum(map(len, used))))(*itertools.chain.from_iterable(used))
-        address, position, kernels = ctypes.addressof(uses), 0, []
-        for time_ns, bytes_, its in zip(learner.times_ns, staying_bytes, used):
-            kernels.append((time_ns, bytes_, address + position * ctypes.sizeof(SwapUse), len(its)))
-            position += len(its)
-        kernels = (SwapKernel * len(kernels))(*kernels)
+        uses = array_of(SwapUse, "Ii", ((code >> 1 & 0xffffffff, code & 1) for code in codes), len(codes))
+        address, its_bytes = ctypes.addressof(uses), ctypes.sizeof(SwapUse)
+        firsts = itertools.accumulate(counts, initial=0)
+        kernels = array_of(SwapKernel, "QQPI?", (
+            (time_ns, bytes_, address + first * its_bytes, count, False) for time_ns, bytes_, first, count
+            in zip(learner.times_ns, staying_bytes, firsts, counts)), len(counts))
         self.kept, self.speeds = (tensors, uses, kernels), (in_speed, out_speed)
         self.problem = SwapProblem(
-            tensors=tensors, tensor_count=len(learner.records), kernels=kernels, kernel_count=len(kernels),
+            tensors=tensors, tensor_count=len(learner.records), kernels=kernels, kernel_count=len(counts),
             capacity_bytes=max(0, limit_bytes),
             host=SwapTier(in_bytes_per_second=max(1, int(in_speed)),
                           out_bytes_per_second=max(1, int(out_speed))))
