@@ -14,6 +14,7 @@ from offload_case import Case, EVERYTHING, SIDE, Wide, leave, main
 import torch
 from torch import nn
 
+import dao.torch
 from dao.torch import OffloadError, library
 from dao.torch.explain import Holders, explain
 
@@ -33,6 +34,16 @@ class Arguments(Case):
                                  ({"to": ["pinned", "pinned:2GB"]}, 'to="pinned:2GB" is a second one')):
             with self.assertRaisesRegex(ValueError, words):
                 self.offload(**arguments)
+
+    def test_what_is_no_optimizer_is_named(self):
+        model = nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for given, error, words in ((model, TypeError, "the optimizer is a Linear, no torch.optim.Optimizer"),
+                                    ([], TypeError, "the optimizer is a list, .* or a list of them"),
+                                    ([optimizer, None], TypeError, "the optimizer is a NoneType"),
+                                    ([optimizer, optimizer], ValueError, "the same optimizer is there twice")):
+            with self.assertRaisesRegex(error, words):
+                dao.torch.offload(model, given, "1GiB")
 
     def test_a_folder_that_takes_no_file_is_named(self):
         with self.assertRaisesRegex(OffloadError, "nothing can be moved to 'file:/proc': .+"):
@@ -127,7 +138,7 @@ class BetweenSteps(Case):
             model(torch.ones(1, 500)).sum().backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        o.state.relieve(EVERYTHING)
+        o.states[0].relieve(EVERYTHING)
         hoard = []
         with self.assertRaisesRegex(RuntimeError, "libdao"):
             while True:
@@ -172,7 +183,7 @@ class Freed(Case):
         o = self.offload(model, optimizer)
         gc.collect()
         used_bytes = self.library.stats().used_bytes
-        self.assertEqual(o.state.relieve(EVERYTHING), 1_000_000)
+        self.assertEqual(o.states[0].relieve(EVERYTHING), 1_000_000)
         self.assertLessEqual(self.library.stats().used_bytes, used_bytes - 1_000_000)
 
     def test_what_is_above_the_limit_leaves_as_it_is_set(self):

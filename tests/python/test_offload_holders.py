@@ -51,7 +51,7 @@ class Holders(WeightsCase):
             lambda: [optimizer.state.popitem()[0] for _ in expected][::-1],  # the last one: it takes them out
         )
         for i, read in enumerate(readings):
-            o.state.relieve(EVERYTHING)
+            o.states[0].relieve(EVERYTHING)
             self.assertEqual(self.away(o), [], f"before reading {i}")
             self.assertTrue(all(map(torch.equal, read(), expected)), f"reading {i}")
 

@@ -53,11 +53,66 @@ class StateLeaves(Case):
                         found.append(self.train(model, optimizer))
                     self.assertLessEqual(self.library.stats().peak_reserved_bytes, limit_bytes)
                 self.assertEqual(found, expected)
-                self.assertGreater(o.state.left_bytes, 0)
+                self.assertGreater(o.states[0].left_bytes, 0)
                 o.close()
                 self.assertEqual(self.train(model, optimizer), behind)
                 del model, optimizer
                 gc.collect()
+
+    def several(self):
+        """A model of two halves, each with an optimizer of its own."""
+        model, _ = self.make()
+        return model, [torch.optim.Adam(model[:8].parameters(), 0.01),
+                       torch.optim.SGD(model[8:].parameters(), 0.1, momentum=0.9)]
+
+    def train_all(self, model, optimizers):
+        loss = self.train(model, optimizers[0])
+        for optimizer in optimizers[1:]:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def test_several_optimizers_learn_the_same(self):
+        halves_bytes = 4 * 600 * 601 * 4
+        expected = [self.train_all(*made) for made in [self.several()] for _ in range(4)]
+        model, optimizers = self.several()
+        # weights and gradients of both, and some of the 3 halves of state; then less than weights and state
+        for limit_bytes in (5 * halves_bytes, 4 * halves_bytes):
+            with self.subTest(limit_bytes=limit_bytes):
+                self.library.check(self.library.trim(library.HOST, 0, None))
+                model, optimizers = self.several()
+                o = self.offload(model, optimizers, limit_bytes)
+                found = []
+                for _ in range(4):
+                    with o.step():
+                        found.append(self.train_all(model, optimizers))
+                    self.assertLessEqual(o.figures["peak_bytes"], limit_bytes)
+                self.assertEqual(found, expected)
+                self.assertTrue(all(state.left_bytes > 0 for state in o.states), o.report())
+                self.assertGreater(o.weights.movable_bytes, 1.9 * halves_bytes)
+                o.close()
+                for optimizer in optimizers:
+                    self.assertIs(type(optimizer.param_groups[0]["params"]), list)
+                    self.assertNotIn("step", optimizer.__dict__)
+                del model, optimizers
+                gc.collect()
+
+    def test_weights_of_one_optimizer_are_away_while_another_one_steps(self):
+        model, optimizers = self.several()
+        o = self.offload(model, optimizers)
+        seen = []
+
+        def step_now(*arguments, **options):
+            seen.append(o.weights.by_id(id_of_a_weight).is_sole(self.library))
+            return step(*arguments, **options)
+
+        with o.step():
+            self.train_all(model, optimizers)
+            o.weights.leave_early()
+            id_of_a_weight = id(model[0].weight)
+            step, o.states[1].step_now = o.states[1].step_now, step_now
+            optimizers[1].step()
+        self.assertTrue(seen and all(seen), seen)
 
     def test_state_dicts_have_all_of_it(self):
         model, optimizer = self.make()
@@ -66,14 +121,14 @@ class StateLeaves(Case):
         o = self.offload(model, optimizer)
         with o.step():
             pass
-        o.state.note_all()
-        o.state.relieve(EVERYTHING)
-        self.assertGreater(o.state.away_bytes, 0)
+        o.states[0].note_all()
+        o.states[0].relieve(EVERYTHING)
+        self.assertGreater(o.states[0].away_bytes, 0)
         saved = optimizer.state_dict()
-        self.assertEqual(o.state.away_bytes, 0)
+        self.assertEqual(o.states[0].away_bytes, 0)
         found = [value for state in saved["state"].values() for value in state.values()]
         self.assertTrue(all(map(torch.equal, expected, found)))
-        o.state.relieve(EVERYTHING)
+        o.states[0].relieve(EVERYTHING)
         optimizer.load_state_dict(saved)
         self.assertTrue(all(map(torch.equal, expected, [
             value for state in optimizer.state.values() for value in state.values()])))
@@ -93,7 +148,7 @@ class StateLeaves(Case):
         o = self.offload(model, optimizer)
         with o.step():
             pass
-        o.state.note_all()
+        o.states[0].note_all()
         readings = (
             lambda: {first: optimizer.state[first]},
             lambda: {first: optimizer.state.get(first)},
@@ -108,12 +163,12 @@ class StateLeaves(Case):
         )
         for i, read in enumerate(readings):
             gc.collect()
-            o.state.relieve(EVERYTHING)
-            self.assertGreater(o.state.away_bytes, 0)
+            o.states[0].relieve(EVERYTHING)
+            self.assertGreater(o.states[0].away_bytes, 0)
             self.compare_states(read(), expected, f"reading {i}")
         held = optimizer.state[first]["exp_avg"]
         values = optimizer.state[model[2].weight]
-        o.state.relieve(EVERYTHING)  # what somebody has stays
+        o.states[0].relieve(EVERYTHING)  # what somebody has stays
         self.assertTrue(torch.equal(held, expected[first]["exp_avg"]))
         self.assertTrue(torch.equal(values["exp_avg_sq"], expected[model[2].weight]["exp_avg_sq"]))
         o.close()
@@ -124,11 +179,11 @@ class StateLeaves(Case):
         model, optimizer = self.make()
         self.train(model, optimizer)
         o = self.offload(model, optimizer)
-        o.state.note_all()
+        o.states[0].note_all()
         optimizer.state[model[0].weight]["exp_avg"].numpy()  # its storage keeps its size from now on
         for _ in range(2):
-            o.state.relieve(EVERYTHING)
-            self.assertEqual(sum(not entry.is_away for entry in o.state.order), 1)
+            o.states[0].relieve(EVERYTHING)
+            self.assertEqual(sum(not entry.is_away for entry in o.states[0].order), 1)
         with o.step():
             self.train(model, optimizer)
 
@@ -148,7 +203,7 @@ class StateLeaves(Case):
                 if is_within:
                     with o.step():
                         losses.append(self.train(model, optimizer))
-                    o.state.relieve(EVERYTHING)
+                    o.states[0].relieve(EVERYTHING)
                 else:
                     losses.append(self.train(model, optimizer))
                 schedule.step()

@@ -129,12 +129,12 @@ class Weights(WeightsCase):
             self.train(model, optimizer)
             model(torch.randn(8, SIDE)).sum().backward()
             counts = [o.stash.evicted_count]
-            for relieve in (o.state.relieve, o.weights.relieve):
+            for relieve in (o.states[0].relieve, o.weights.relieve):
                 self.assertGreater(relieve(EVERYTHING), 0)
                 counts.append(o.stash.evicted_count)
             items = [*o.weights.items, *o.weights.gradients.gone.values()]
             away = sum(item.storage is None for item in items)
-        self.assertEqual(counts[1] - counts[0], sum(entry.is_away for entry in o.state.order))
+        self.assertEqual(counts[1] - counts[0], sum(entry.is_away for entry in o.states[0].order))
         self.assertEqual(counts[2] - counts[1], away)
         self.assertIn(f"{counts[2]} evicted on demand", o.report())
 

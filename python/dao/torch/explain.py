@@ -24,8 +24,8 @@ class Holders:
                       for parameter in dict.values(own_parameters(module) or {}) if parameter is not None]
         grads = [p.grad for p in parameters if p.grad is not None]
         stats = o.library.stats()
-        kinds = {"weights and buffers": [*parameters, *o.model.buffers()],
-                 "gradients": grads, "optimizer state": state_of(o.optimizer)}
+        kinds = {"weights and buffers": [*parameters, *o.model.buffers()], "gradients": grads,
+                 "optimizer state": [tensor for optimizer in o.optimizers for tensor in state_of(optimizer)]}
         self.sums = {}
         for kind, tensors in kinds.items():
             storages = {s._cdata: s.nbytes() for s in map(storage_of, tensors) if s is not None}

@@ -89,13 +89,22 @@ def mover_config(to):
     return config
 
 
-def check_models(model, optimizer):
+def check_optimizers(given):
+    """Returns a list of the optimizers that offload() was given: one, or several."""
+    optimizers = list(given) if isinstance(given, (list, tuple)) and given else [given]
+    for optimizer in optimizers:
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise TypeError(f"the optimizer is a {type(optimizer).__name__}, no torch.optim.Optimizer: give "
+                            "offload(model, optimizer, ...) the one whose step() you call, or a list of them")
+    if len(set(map(id, optimizers))) < len(optimizers):
+        raise ValueError("the same optimizer is there twice: give offload() each one once")
+    return optimizers
+
+
+def check_model(model):
     """Refuses what offload() cannot work with."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"the model is a {type(model).__name__}, no torch.nn.Module")
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(f"the optimizer is a {type(optimizer).__name__}, no torch.optim.Optimizer: give "
-                        "offload(model, optimizer, ...) the one whose step() you call")
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.device.type != "cpu":
             raise OffloadError(f"{name} of the model is on {tensor.device}: offload() takes models that are "
@@ -109,8 +118,8 @@ class Offload:
     """See offload()."""
 
     def __init__(self, model, optimizer, limit, to):
-        check_models(model, optimizer)
-        self.model, self.optimizer = model, optimizer
+        check_model(model)
+        self.model, self.optimizers = model, check_optimizers(optimizer)
         self.limit_bytes = bytes_of(limit, "the limit")
         config, self.mover = mover_config(to), c_void_p()  # from load() on, tensors are libdao's
         self.library = lib.load(self.limit_bytes)
@@ -156,12 +165,15 @@ class Offload:
 
     def begin(self, undo):
         self.rehome()
-        self.weights = Weights(self.stash, self.model, self.optimizer, SMALL_BYTES)
+        self.weights = Weights(self.stash, self.model, self.optimizers, SMALL_BYTES)
         undo.callback(self.weights.close)
         self.weights.on_stay, self.weights.on_wait = self.on_stay, self.on_wait
-        self.state = State(self.stash, self.weights, self.optimizer, self.limit_bytes, SMALL_BYTES)
-        undo.callback(self.state.close)
-        self.state.note_all()
+        self.states = []  # one of each optimizer
+        for optimizer in self.optimizers:
+            state = State(self.stash, self.weights, optimizer, self.limit_bytes, SMALL_BYTES)
+            self.states.append(state)
+            undo.callback(state.close)
+            state.note_all()
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id, self.mark = c_uint64(), c_uint64()
         self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
@@ -171,12 +183,13 @@ class Offload:
 
     def rehome(self):
         """Gives what is there memory of the place: it was made before that was PyTorch's allocator."""
-        parameters = [*self.model.parameters(), *(p for group in self.optimizer.param_groups
-                                                  for p in group["params"])]
+        groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
+        parameters = [*self.model.parameters(), *(p for group in groups for p in group["params"])]
+        states = [tensor for optimizer in self.optimizers for tensor in state_of(optimizer)]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         moved = {}
         with torch.no_grad():
-            for tensor in [*parameters, *self.model.buffers(), *gradients, *state_of(self.optimizer)]:
+            for tensor in [*parameters, *self.model.buffers(), *gradients, *states]:
                 storage = storage_of(tensor) if tensor.is_cpu else None
                 if storage is None or storage.nbytes() == 0:
                     continue
@@ -223,12 +236,13 @@ class Offload:
     def bring_everything(self):
         self.library.peak_mark_remove(self.mark)
         self.library.check(self.library.limit_set(lib.HOST, 0))
-        self.state.close()
+        for state in self.states:
+            state.close()
         self.weights.close()
         self.stash.bring_all()
         open_ones.remove(self)
         self.library.mover_destroy(self.mover)
-        self.mover = self.stash.mover = self.model = self.optimizer = None
+        self.mover = self.stash.mover = self.model = self.optimizers = None
 
     @contextlib.contextmanager
     def step(self):
@@ -548,7 +562,10 @@ class Offload:
         begin = now_ns()
         try:
             self.owner.settle()
-            freed_bytes = self.state.relieve(needed_bytes)
+            freed_bytes = 0
+            for state in self.states:
+                if freed_bytes < needed_bytes:
+                    freed_bytes += state.relieve(needed_bytes - freed_bytes)
             if freed_bytes < needed_bytes:
                 freed_bytes += self.stash.relieve(needed_bytes - freed_bytes)
             if freed_bytes == 0 or self.weights.leaves and freed_bytes < needed_bytes:
@@ -577,7 +594,8 @@ def offload(model, optimizer, limit, to="pinned"):
                     loss = f(model(x), y); loss.backward(); optimizer.step(); optimizer.zero_grad()
         print(o.report())
 
-    model, optimizer  whose steps these are; the model is on the CPU
+    model             whose steps these are; it is on the CPU
+    optimizer         the one whose step() is called, or a list of several
     limit             bytes that tensors may take, with all that PyTorch keeps for them: "8GiB", 500_000_000
     to                "pinned", "pinned:SIZE", "file:DIRECTORY", or both as "pinned:SIZE,file:DIRECTORY":
                       pinned memory first, the file then

@@ -157,7 +157,7 @@ class State:
     def step_in_runs(self):
         groups = self.optimizer.param_groups
         runs = [(group, run) for group in groups for run in self.runs(plain_list(group))]
-        self.weights.is_stepping = True
+        self.weights.stepping = self.optimizer
         try:
             for i, (group, run) in enumerate(runs):
                 entries = self.of(run)
@@ -179,7 +179,7 @@ class State:
             self.optimizer.param_groups = groups
             self.busy = set()
             self.weights.end_use()
-            self.weights.is_stepping = False
+            self.weights.stepping = None
         return None
 
     def step_now(self, *arguments, **options):

@@ -53,13 +53,13 @@ class ZeroGrad:
 class Place:
     """Where a parameter is known to be: in a module's dictionary, or in the list of an optimizer's group."""
 
-    __slots__ = ("container", "key", "is_list")
+    __slots__ = ("container", "key", "optimizer")
 
-    def __init__(self, container, key):
-        self.container, self.key, self.is_list = container, key, isinstance(container, list)
+    def __init__(self, container, key, optimizer=None):
+        self.container, self.key, self.optimizer = container, key, optimizer
 
     def has(self, parameter):
-        if self.is_list:
+        if self.optimizer is not None:
             return self.key < len(self.container) and self.container[self.key] is parameter
         return dict.get(self.container, self.key) is parameter
 
@@ -142,17 +142,17 @@ class KeptWeight:
 
 
 class Weights:
-    def __init__(self, stash, model, optimizer, small_bytes):
+    def __init__(self, stash, model, optimizers, small_bytes):
         self.stash, self.library, self.small_bytes = stash, stash.library, small_bytes
-        self.model, self.optimizer = model, optimizer
+        self.model, self.optimizers = model, optimizers
         self.items = []  # in the order of the model
         self.by_parameter = {}  # by the parameter's id
         self.movable = {}  # by the storage's key: those that may leave in this step
         self.movable_bytes, self.held = 0, []  # as the last step began; names and bytes of those that stay
         self.persistent = set()  # keys of all storages of parameters and buffers
-        self.busy = set()  # those that the optimizer's step uses
+        self.busy = set()  # those that an optimizer's step uses
         self.leaves = False  # memory was short of them: they leave behind their uses
-        self.is_stepping = False  # the optimizer's step has lists of its own of all parameters
+        self.stepping = None  # the optimizer whose step has lists of its own of all its parameters
         self.is_quiet = False  # who asks for parameters does not read them
         self.left_bytes = 0
         self.on_stay, self.on_wait = lambda item: None, lambda wait_ns: None
@@ -161,6 +161,10 @@ class Weights:
         self.scan()
 
     # ---- which there are ----
+
+    def groups(self):
+        """All optimizers with each of their groups."""
+        return [(optimizer, group) for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def watch(self):
         """Puts watched containers where parameters are, also where they are new. Returns, by the id of each
@@ -176,13 +180,13 @@ class Weights:
                 if parameter is not None:
                     known = found.setdefault(id(parameter), (parameter, f"{prefix}.{name}".lstrip("."), []))
                     known[2].append(Place(parameters, name))
-        for group in self.optimizer.param_groups:
+        for optimizer, group in self.groups():
             if type(group["params"]) is not WatchedList:
                 group["params"] = WatchedList(self.touch, group["params"])
             parameters = plain_list(group)
             for i, parameter in enumerate(parameters):
                 if id(parameter) in found:
-                    found[id(parameter)][2].append(Place(parameters, i))
+                    found[id(parameter)][2].append(Place(parameters, i, optimizer))
         return found
 
     def scan(self):
@@ -237,10 +241,10 @@ class Weights:
 
     def known_uses(self, parameter, places):
         """How many references of a parameter are known."""
-        count = dict.__contains__(self.optimizer.state, parameter)
+        count = sum(dict.__contains__(optimizer.state, parameter) for optimizer in self.optimizers)
         for place in places:
             if place.has(parameter):
-                count += 2 if place.is_list and self.is_stepping else 1
+                count += 1 + (place.optimizer is not None and place.optimizer is self.stepping)
         return count
 
     def close(self):
@@ -256,14 +260,14 @@ class Weights:
             if type(parameters) is WatchedParameters:
                 parameters.touch = lambda parameter: None  # somebody may have it, and goes on
                 module.__dict__["_parameters"] = parameters.plain()
-        for group in self.optimizer.param_groups:
+        for _, group in self.groups():
             if type(group["params"]) is WatchedList:
                 group["params"].touch = lambda parameter: None
                 group["params"] = plain_list(group)[:]
         for item in self.items:
             item.parameters, item.places = [], []
         self.items, self.by_parameter, self.movable = [], {}, {}
-        self.model = self.optimizer = None
+        self.model = self.optimizers = None
 
     # ---- who asks for them ----
 
