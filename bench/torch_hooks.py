@@ -6,8 +6,8 @@
 
 Each operator of the step keeps a storage of its own for the backward pass, of the least size that may leave.
 Printed is the least processor time of an operator, forward and backward: alone; with hooks that do nothing;
-in steps that are learnt; in steps that follow a plan. Then what a plan takes of a processor, of made-up steps that keep storages of
-64 sizes and may have 60 % of their bytes."""
+in steps that are learnt; in steps that follow a plan. Then what a plan takes of a processor, of made-up steps
+that keep storages of 64 sizes and may have 60 % of their bytes."""
 import contextlib
 import random
 import time

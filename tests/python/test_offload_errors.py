@@ -38,10 +38,11 @@ class Arguments(Case):
     def test_what_is_no_optimizer_is_named(self):
         model = nn.Linear(2, 2)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        twice = [optimizer, optimizer]
         for given, error, words in ((model, TypeError, "the optimizer is a Linear, no torch.optim.Optimizer"),
                                     ([], TypeError, "the optimizer is a list, .* or a list of them"),
                                     ([optimizer, None], TypeError, "the optimizer is a NoneType"),
-                                    ([optimizer, optimizer], ValueError, "the same optimizer is there twice")):
+                                    (twice, ValueError, "the same optimizer is there twice")):
             with self.assertRaisesRegex(error, words):
                 dao.torch.offload(model, given, "1GiB")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C in a step. Python raises KeyboardInterrupt between any two lines, also of what C calls: of a hook that
-ends, or of memory that is asked for. There it would be lost, or leave bytes half moved. So it waits, while this
-package's own code runs, until that has ended, and is raised where the program is then."""
+"""Ctrl-C in a step. Python raises KeyboardInterrupt between any two lines, also of what C calls: of a hook
+that ends, or of memory that is asked for. There it would be lost, or leave bytes half moved. So it waits,
+while this package's own code runs, until that has ended, and is raised where the program is then."""
 import _thread
 import contextlib
 import os
