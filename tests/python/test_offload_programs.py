@@ -91,6 +91,39 @@ class Adversaries(Programs):
         self.check_program(self.two_optimizers, (1, 0.7), 4)
 
 
+class Depths(Programs):
+    """Steps of several shapes, all of which begin alike."""
+
+    def deep(self):
+        layers = [nn.Sequential(nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.SiLU(inplace=True))
+                  for _ in range(6)]
+        model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *layers)
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def step(o, i):
+            with o.step():
+                x = model[0](torch.randn(8, 3, 28, 28))
+                for layer in layers[:4 + i % 3]:
+                    x = x + layer(x)
+                loss = x.square().mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                return loss.item()
+
+        return model, optimizer, step
+
+    def test_shapes_that_begin_alike_follow_their_plans(self):
+        self.check_program(self.deep, (1, 0.6), 6, count=12)
+
+    def test_a_shape_that_is_met_later_gets_a_plan(self):
+        def late():
+            model, optimizer, step = self.deep()
+            return model, optimizer, lambda o, i: step(o, 0 if i < 4 else 1 + i % 2)
+
+        self.check_program(late, (0.6,), 8, count=14)  # all but two of each of three shapes
+
+
 class Recurrent(Programs):
     def cells(self):
         """Cells of a GRU in a loop, and an optimizer whose state is there before the offload."""

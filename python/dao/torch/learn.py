@@ -13,6 +13,14 @@ class Record:
         self.number, self.size_bytes, self.packed = number, size_bytes, packed
         self.periods, self.freed = [], None
 
+    def begun(self, count):
+        """The same, as far as the first `count` hooks know of it."""
+        record = Record(self.number, self.size_bytes, self.packed)
+        record.periods = [[begin, needed if needed is not None and needed <= count else None]
+                          for begin, needed in self.periods if begin <= count]
+        record.freed = self.freed if self.freed is not None and self.freed <= count else None
+        return record
+
     def is_sole(self):
         return bool(self.periods) and self.periods[-1][1] is None
 
@@ -35,6 +43,16 @@ class Learner:
         self.most_other = 0
         self.closed_bytes = 0  # of storages freed in this kernel, which stays() counts to its end
         self.peak = (0, 0, 0)  # most bytes in use, of these beside the kept storages, the kernel
+
+    def begun(self, count, kernel_count):
+        """A learner of a step that has begun as this one and goes on otherwise behind its first `count`
+        hooks, when so many kernels have ended."""
+        learner = Learner()
+        learner.records = [record.begun(count) for record in self.records if record.packed < count]
+        learner.events = self.events[:count]
+        learner.times_ns, learner.other_bytes, learner.names = (
+            values[:kernel_count] for values in (self.times_ns, self.other_bytes, self.names))
+        return learner
 
     def note_peak(self, peak_bytes, resident_bytes):
         self.most_other = max(self.most_other, peak_bytes - resident_bytes - self.closed_bytes)

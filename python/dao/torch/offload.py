@@ -31,7 +31,6 @@ from dao.torch.weights import KeptWeight, Weights
 SMALL_BYTES = 16 << 10  # smaller tensors stay: a move would cost more than their memory
 HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled where it was too little
 UNKNOWN_SPEED = 10**9  # bytes/s of a direction that nothing has passed: then nothing had to leave
-DEVIATIONS_MAX = 2  # in a row: then steps are learnt, as another shape begins like one that has a plan
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
 SIZE_MAX = 2**62  # bytes of a limit, and of pinned memory
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
@@ -140,7 +139,6 @@ class Offload:
         self.in_step = False
         self.hook_ns = self.peak_bytes = 0
         self.step_count = self.planned_count = self.deviated_count = 0
-        self.deviations = 0  # steps in a row that began as a plan and went on otherwise
         self.step_ns = None
         self.figures = {}
         self.errors = []  # of the pressure callback, which cannot raise them
@@ -298,15 +296,14 @@ class Offload:
         after = self.totals()
         self.figures = {name: after[name] - self.before[name] for name in after}
         self.figures["peak_bytes"] = max(self.peak_bytes, self.library.peak(self.mark))
+        if self.plan is not None and is_whole and self.kernel < self.plan.event_count:
+            self.learn_on(self.kernel)
         if self.plan is not None:
-            followed = is_whole and self.kernel == self.plan.event_count
-            self.planned_count += followed
-            self.deviated_count += not followed
-            self.deviations = 0 if followed else self.deviations + is_whole
-            if followed and self.figures["evicted_count"] and self.plan.spare_bytes < self.limit_bytes // 8:
+            self.planned_count += is_whole
+            self.deviated_count += not is_whole
+            if (is_whole and self.figures["evicted_count"]
+                    and self.plan.spare_bytes < self.limit_bytes // 8):
                 self.plan_with(self.plan.learner, 2 * self.plan.spare_bytes)
-        elif self.learner is None:
-            self.deviations += is_whole
         elif is_whole:
             self.end_kernel("end of the step")
             self.last_learner = self.learner
@@ -432,9 +429,9 @@ class Offload:
 
     def note_event(self, item, is_unpack):
         """Compares a hook's call to the plan's, or learns it, and starts what may start by now."""
-        if self.plan is not None:
-            self.compare(item, is_unpack)
-        elif self.learner is not None and self.in_step:
+        if self.plan is not None and not self.compare(item, is_unpack):
+            self.plan_otherwise(item, is_unpack)
+        if self.learner is not None and self.in_step:
             self.learn_event(item, is_unpack)
         self.kernel += 1
         if self.plan is not None:
@@ -457,32 +454,59 @@ class Offload:
 
     def choose_plan(self):
         """At the first call that tells: the plan whose calls have been these."""
-        if self.kernel > 0 or not self.plans or self.deviations >= DEVIATIONS_MAX:
+        if self.kernel > 0 or not self.plans:
             return
         size_bytes = self.numbers[0].size_bytes if self.numbers else None
         for plan in reversed(self.plans):
             if plan.sizes and plan.sizes[0] == size_bytes:
-                self.plans.remove(plan)
-                self.plans.append(plan)
-                self.plan, self.learner, self.numbers[0].record = plan, None, 0
-                plan.restart()
-                self.outs, self.gone, self.next_kernel = collections.deque(), set(), 0
+                self.learner, self.numbers[0].record, self.gone = None, 0, set()
+                self.use_plan(plan)
                 return
 
+    def use_plan(self, plan):
+        self.plans.remove(plan)
+        self.plans.append(plan)
+        self.plan, self.outs, self.next_kernel = plan, collections.deque(), 0
+        plan.restart()
+
     def compare(self, item, is_unpack):
-        """Where a call is another one than the plan's, the rest of the step is on demand."""
-        plan, number, expected = self.plan, item.record, None
-        if self.kernel < plan.event_count:
-            expected = plan.events[self.kernel]
+        """True if a call is the plan's."""
+        plan, number = self.plan, item.record
+        if self.kernel >= plan.event_count:
+            return False
         if number is None and not is_unpack:
-            number = item.record = len(self.numbers)
+            number = len(self.numbers)
+            if plan.events[self.kernel] != 2 * number or plan.sizes[number] != item.size_bytes:
+                return False
+            item.record = number
             self.numbers.append(item)
-            if expected == 2 * number and plan.sizes[number] == item.size_bytes:
-                return
-        elif number is not None and expected == 2 * number + is_unpack:
-            return
+            return True
+        return number is not None and plan.events[self.kernel] == 2 * number + is_unpack
+
+    def plan_otherwise(self, item, is_unpack):
+        """A call is another one than the plan's: the step goes on by another plan that has begun as this one,
+        or is learnt."""
+        before, known = self.plan, len(self.numbers)
+        for plan in reversed(self.plans):
+            if plan is not before and plan.begins_as(before, self.kernel, known):
+                self.plan = plan
+                if self.compare(item, is_unpack):
+                    self.use_plan(plan)
+                    return
+        self.plan = before
+        self.learn_on(self.kernel + 1)  # the call ends one
+
+    def learn_on(self, kernel_count):
+        """The step has gone as the plan had it until now, and is learnt from here on."""
         self.deviated_count += 1
-        self.plan = None
+        self.learner, self.plan = self.plan.learner.begun(self.kernel, kernel_count), None
+        for item, record in zip(self.numbers, self.learner.records):
+            if item.handles and item.record == record.number:
+                item.record, record.freed = record, None
+            elif record.freed is None:
+                record.freed = self.kernel
+        self.last = now_ns()
+        self.peak_bytes = max(self.peak_bytes, self.library.peak(self.mark))
 
     def follow(self):
         """Starts what may move by now. `next_kernel` is the one behind which there may be more, if nothing is
@@ -544,7 +568,7 @@ class Offload:
             self.weights.leave_early()  # then there may be one
             return
         plan.learner, plan.spare_bytes, plan.plan_ns = learner, spare_bytes, now_ns() - begin
-        self.unplanned, self.deviations = None, 0
+        self.unplanned = None
         others = [other for other in self.plans if (other.events, other.sizes) != (plan.events, plan.sizes)]
         self.plans = [*others, plan][-PLAN_COUNT_MAX:]
 

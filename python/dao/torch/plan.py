@@ -85,6 +85,11 @@ class Plan:
         self.library.swap_follower_destroy(self.follower)
         self.library.swap_plan_destroy(self.handle)
 
+    def begins_as(self, other, event_count, size_count):
+        """True if the first hooks are those of another plan, and the storages that they know."""
+        return (self.events[:event_count] == other.events[:event_count]
+                and self.sizes[:size_count] == other.sizes[:size_count])
+
     def restart(self):
         self.library.swap_follower_restart(self.follower)
 
