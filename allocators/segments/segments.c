@@ -251,7 +251,8 @@ static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes
         usual_bytes = begin_bytes < config->first_bytes ? config->first_bytes : begin_bytes;
     }
     if (block_bytes >= usual_bytes / config->own_share) {
-        return dao_round_up(block_bytes, config->unit_bytes);
+        bool is_shared = dao_ledger_budget_room(segments->ledger) != UINT64_MAX;
+        return is_shared ? block_bytes : dao_round_up(block_bytes, config->unit_bytes);
     }
     uint64_t rest_bytes = usual_bytes % block_bytes;
     return rest_bytes > usual_bytes / REST_SHARE
@@ -273,7 +274,8 @@ static dao_status_t take_what_there_is(dao_segments_t *segments, uint64_t wanted
 
 /* Takes a segment with room for a block: of the usual size, else of what the limit leaves, else of half as
    much and so on down to just the block; last of all after giving back what is free. Of a budget that has no
-   room for the usual size it takes no more than the block needs: the rest is for those who share it. */
+   room for the usual size it takes no more than a unit of such blocks, or the block itself, needs: the rest
+   is for those who share it. */
 static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
 {
     dao_status_t status = make_room(segments, block_bytes);
@@ -283,7 +285,8 @@ static dao_status_t grow(dao_segments_t *segments, uint64_t block_bytes)
     uint64_t room_bytes = dao_ledger_room(segments->ledger) & ~(uint64_t)(DAO_RANGE_GRANULE - 1);
     uint64_t wanted_bytes = usual_bytes(segments, block_bytes);
     if (wanted_bytes > dao_ledger_budget_room(segments->ledger)) {
-        wanted_bytes = dao_round_up(block_bytes, segments->config.unit_bytes);
+        uint64_t block_count = segments->config.unit_bytes / block_bytes;
+        wanted_bytes = block_count > 1 ? block_count * block_bytes : block_bytes;
     }
     wanted_bytes = wanted_bytes > room_bytes ? room_bytes : wanted_bytes;
     wanted_bytes =

@@ -44,6 +44,27 @@ static void start_limited(void)
     start_with(8 * MIB, false);
 }
 
+/* Blocks of one size until there is no room for another: of the limit less than a block is left. */
+static void a_limit_is_used_to_its_end(void)
+{
+    static const size_t sizes[] = {300 * 1000, 700 * 1000, MIB + 1, 1500 * 1000, 2 * MIB + 1, 3 * MIB};
+    static void *blocks[64];
+    for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        dao_place_t place = i % 2 == 0 ? host : pinned;
+        size_t count = 0;
+        while (count < 64 && (blocks[count] = dao_alloc(place, sizes[i / 2])) != NULL) {
+            count++;
+        }
+        CU_ASSERT_EQUAL_FATAL(dao_last_status(), DAO_ERR_LIMIT);
+        CU_ASSERT_EQUAL(count, 8 * MIB / sizes[i / 2]);
+        check_host();
+        while (count > 0) {
+            give(place, blocks[--count]);
+        }
+        CU_ASSERT_EQUAL(dao_trim(place, 0, NULL), DAO_OK);
+    }
+}
+
 static void host_places_share_one_limit(void)
 {
     CU_ASSERT_EQUAL(host_now().limit_bytes, 8 * MIB);
@@ -304,6 +325,7 @@ static void the_environment_can_limit_host_memory(void)
 }
 
 static CU_TestInfo tests[] = {
+    {"a limit is used to its end", a_limit_is_used_to_its_end},
     {"host places share one limit", host_places_share_one_limit},
     {"a refusal names the limit that is in the way", a_refusal_names_the_limit_that_is_in_the_way},
     {"cached memory of one host place makes room at another",
