@@ -258,7 +258,11 @@ void dao_cond_broadcast(dao_cond_t *cond)
     must(pthread_cond_broadcast(&cond->handle));
 }
 
-/* Starts a thread with all signals blocked: the program's handlers run on its own threads. */
+/* Signals of what a thread itself does: while one of these is blocked the system ends the process without a
+   handler, and so without the report of a sanitizer or a crash reporter. */
+static const int own_signals[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+
+/* Starts a thread with all other signals blocked: the program's handlers run on its own threads. */
 static int create_without_signals(pthread_t *handle, const char *name, void *(*function)(void *), void *user)
 {
     void *record = NULL;
@@ -269,6 +273,9 @@ static int create_without_signals(pthread_t *handle, const char *name, void *(*f
     }
     sigset_t all, before;
     (void)sigfillset(&all);
+    for (size_t i = 0; i < sizeof(own_signals) / sizeof(own_signals[0]); i++) {
+        (void)sigdelset(&all, own_signals[i]);
+    }
     must(pthread_sigmask(SIG_SETMASK, &all, &before)); /* a thread inherits the mask of its creator */
     int result = pthread_create(handle, NULL, function, user);
     must(pthread_sigmask(SIG_SETMASK, &before, NULL));

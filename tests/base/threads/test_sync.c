@@ -28,6 +28,10 @@ static void a_thread_takes_no_signal_of_the_program(void)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         CU_ASSERT_EQUAL(sigismember(&seen, signals[i]), 1);
     }
+    static const int own_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+    for (size_t i = 0; i < sizeof(own_signals) / sizeof(own_signals[0]); i++) {
+        CU_ASSERT_EQUAL(sigismember(&seen, own_signals[i]), 0); /* a handler hears of its own faults */
+    }
     CU_ASSERT_EQUAL(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
     CU_ASSERT_EQUAL(sigismember(&after, SIGUSR2), 1); /* who starts a thread keeps his own mask */
     CU_ASSERT_EQUAL(sigismember(&after, SIGUSR1), 0);
