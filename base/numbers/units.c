@@ -120,6 +120,10 @@ static dao_status_t parse(const char *text, const unit_t *units, const char *suf
         return dao_error(DAO_ERR_INVALID, "\"%.40s\" is not a number with a unit; allowed: %s",
                          text != NULL ? text : "NULL", allowed);
     }
+    if (unit->factor == 1 && number.fraction_scale > 1) {
+        return dao_error(DAO_ERR_INVALID, "\"%.40s\" has a fraction and no larger unit; allowed: %s", text,
+                         allowed);
+    }
     uint64_t fraction = scale_fraction(&number, unit->factor);
     if (number.overflows || number.whole > (UINT64_MAX - fraction) / unit->factor) {
         return dao_error(DAO_ERR_OVERFLOW, "\"%.40s\" does not fit 64 bits", text);

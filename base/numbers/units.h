@@ -6,8 +6,8 @@
 #include <dao/status.h>
 
 /* Each parser reads the whole text: digits, perhaps a fraction, perhaps a unit; no sign and no exponent. A
-   fraction ("1.5GiB") is rounded down to a whole byte or ns. DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a
-   message that names the text and what is allowed. */
+   fraction ("1.5GiB") is rounded down to a whole byte or ns, and needs a unit of more than one.
+   DAO_ERR_INVALID or DAO_ERR_OVERFLOW, with a message that names the text and what is allowed. */
 
 /* Bytes: none or B; kB, MB, GB, TB (powers of 1000); KiB, MiB, GiB, TiB, also without their B, and K, M, G, T
    (of 1024). Upper and lower case are one: "8gb" is 8GB, "8G" and "8gib" are 8GiB. */

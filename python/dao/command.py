@@ -25,10 +25,10 @@ def find_command():
 
 def arguments_of(options):
     """Returns keyword arguments as options of the command: link_in="50GB/s" is --link-in 50GB/s,
-    verify=True is --verify."""
+    verify=True is --verify, o="plan.csv" is -o plan.csv."""
     arguments = []
     for key, value in options.items():
-        name = "--" + key.replace("_", "-")
+        name = ("-" if len(key) == 1 else "--") + key.replace("_", "-")
         if value is True:
             arguments.append(name)
         elif value is not None and value is not False:
@@ -67,7 +67,7 @@ def run(path, **options):
     return ask("run", path, options)
 
 
-def fit(path, memory, **options):
-    """Whether the step fits into so much memory, and how slow it is then (`dao fit`): a dictionary whose
-    "sentence" says it."""
+def fit(path, memory=None, **options):
+    """Whether the step fits into so much memory, or a device's, and how slow it is then (`dao fit`): a
+    dictionary whose "sentence" says it."""
     return ask("fit", path, {"memory": memory, **options}, good=(0, 3, 4))

@@ -314,6 +314,11 @@ class Commands(Case):
         answer = dao.fit(self.path, "8GiB")
         self.assertEqual(answer["peak_bytes"], recording.peak_bytes)
         self.assertIn("Yes", answer["sentence"])
+        self.assertIn("sentence", dao.fit(self.path, device="t4"))
+        written = self.path + ".csv"
+        dao.plan(self.path, o=written)
+        with open(written) as file:
+            self.assertEqual(file.readline(), "id,lower,upper,size,offset\n")
 
     def test_what_the_command_says_is_raised(self):
         with self.assertRaisesRegex(dao.CommandError, "no/such/file"):

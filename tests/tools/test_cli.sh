@@ -11,6 +11,7 @@ expect 0 "usage: dao COMMAND"
 expect 0 "usage: dao COMMAND" --help
 expect 0 "usage: dao COMMAND" help
 expect 0 "usage: dao COMMAND" help help
+expect 0 "usage: dao COMMAND" help --help
 expect 0 "dao 0." --version
 expect 0 "usage: dao run TRACE" help run
 expect 2 '"now" is one argument too many' help run now
@@ -27,10 +28,12 @@ expect 2 "one argument too many" run a b
 expect 2 'did you mean "--capacity"?' run "$trace" --capacty 50%
 expect 2 'did you mean "--policy"?' run "$trace" --polcy=lru
 expect 2 'unknown option "-x"' run "$trace" -x
+expect 2 'did you mean "-o"?' plan "$trace" --o plan.csv
 expect 2 'unknown option "--=3"' run "$trace" --=3
 expect 2 '"--capacity" needs a value' run "$trace" --capacity
 expect 2 '"--json" takes no value' run "$trace" --json=yes
 expect 2 '"--json" is given twice' run "$trace" --json --json
+expect 2 "such as 50% or 180MiB" run "$trace" --capacity 0.5
 expect 2 "no percentage" run "$trace" --capacity 0%
 expect 2 "--capacity:" run "$trace" --capacity lots
 expect 2 '"best" is no policy' run "$trace" --policy best
@@ -519,6 +522,10 @@ expect 2 "are for --deviate" replay "$events" --seed 3
 expect 1 "none is left to be served" replay "$events" --record 1..9
 expect 2 "behind the recorded ones" replay "$events" --record 1..2 --serve 2..
 expect 2 "not A or A..B" replay "$events" --record 0
+# A plan has offsets, what was not planned has no column for them. Blank lines may stand before the first.
+printf '\n  \nid,lower,upper,size\na,0,3,4\n' >"$folder/plain.csv"
+expect 0 "" convert "$folder/plain.csv" -o "$folder/copy.csv" --to lifetimes
+[ "$(cat "$folder/copy.csv")" = "$(printf 'id,lower,upper,size\na,0,3,4')" ] || fail "lifetimes"
 expect 2 '"fast" is no mode: there are offsets, bins' replay "$events" --mode fast
 expect 1 "No such file" replay "$folder/nothing.csv"
 

@@ -80,7 +80,8 @@ static int unknown_option(const dao_command_t *command, const char *text, size_t
     (void)snprintf(name, sizeof(name), "%.*s", shown, text + 2);
     const char *nearest = dao_nearest_name(name, names);
     if (nearest != NULL) {
-        return dao_usage_error(command, "unknown option \"--%s\"; did you mean \"--%s\"?", name, nearest);
+        return dao_usage_error(command, "unknown option \"--%s\"; did you mean \"%s%s\"?", name,
+                               dashes(nearest), nearest);
     }
     return dao_usage_error(command, "unknown option \"%.60s\"", text);
 }

@@ -69,9 +69,14 @@ static int print_words(const dao_program_t *program)
     return DAO_EXIT_OK;
 }
 
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 static int print_help(const dao_program_t *program, int argc, char **argv)
 {
-    if (argc == 0 || strcmp(argv[0], "help") == 0) {
+    if (argc == 0 || strcmp(argv[0], "help") == 0 || asks_for_help(argv[0])) {
         return print_overview(program);
     }
     const dao_command_t *command = find_command(program, argv[0]);
@@ -98,7 +103,7 @@ static int execute(const dao_program_t *program, const dao_command_t *command, i
 
 static int run(const dao_program_t *program, int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+    if (argc < 2 || asks_for_help(argv[1])) {
         return print_overview(program);
     }
     if (strcmp(argv[1], "help") == 0) {

@@ -14,6 +14,7 @@ typedef struct columns {
     bool has_alignment;
     bool has_gaps;
     bool has_pools;
+    bool has_offsets;
 } columns_t;
 
 /* Where a buffer is, by a plan or, without one, by the file. */
@@ -29,10 +30,12 @@ static uint32_t pool_of(const dao_plan_input_t *input, const dao_plan_t *plan, s
 
 static columns_t find_columns(const dao_plan_input_t *input, const dao_plan_t *plan)
 {
-    columns_t columns = {.has_gaps = input->gap_count > 0, .has_pools = input->pool_count > 0};
+    columns_t columns = {
+        .has_gaps = input->gap_count > 0, .has_pools = input->pool_count > 0, .has_offsets = plan != NULL};
     for (size_t i = 0; i < input->buffer_count; i++) {
         columns.has_alignment = columns.has_alignment || input->buffers[i].alignment_bytes != 0;
         uint32_t pool = pool_of(input, plan, i);
+        columns.has_offsets = columns.has_offsets || offset_of(input, plan, i) != DAO_PLAN_NOWHERE;
         columns.has_pools = columns.has_pools || (pool != 0 && pool != DAO_PLAN_ANY_POOL);
     }
     return columns;
@@ -42,6 +45,7 @@ static columns_t find_columns(const dao_plan_input_t *input, const dao_plan_t *p
 static void write_gaps(FILE *file, const dao_plan_input_t *input, size_t buffer, size_t *next)
 {
     const char *between = "";
+    (void)fputc(',', file);
     for (; *next < input->gap_count && input->gaps[*next].buffer == buffer; (*next)++) {
         const dao_plan_gap_t *gap = &input->gaps[*next];
         (void)fprintf(file, "%s%" PRIu64 "-%" PRIu64, between, gap->begin_time, gap->end_time);
@@ -54,10 +58,18 @@ static void write_gaps(FILE *file, const dao_plan_input_t *input, size_t buffer,
 
 static void write_pool(FILE *file, uint32_t pool)
 {
+    (void)fputc(',', file);
     if (pool != DAO_PLAN_ANY_POOL) {
         (void)fprintf(file, "%" PRIu32, pool);
     }
+}
+
+static void write_offset(FILE *file, uint64_t offset)
+{
     (void)fputc(',', file);
+    if (offset != DAO_PLAN_NOWHERE) {
+        (void)fprintf(file, "%" PRIu64, offset);
+    }
 }
 
 /* Writes a time, or the clocks of one. */
@@ -76,8 +88,9 @@ dao_status_t dao_plan_write_lines(FILE *file, const dao_plan_input_t *input, con
 {
     columns_t columns = find_columns(input, plan);
     size_t gap = 0;
-    (void)fprintf(file, "id,lower,upper,size,%s%s%soffset\n", columns.has_alignment ? "alignment," : "",
-                  columns.has_gaps ? "gaps," : "", columns.has_pools ? "pool," : "");
+    (void)fprintf(file, "id,lower,upper,size%s%s%s%s\n", columns.has_alignment ? ",alignment" : "",
+                  columns.has_gaps ? ",gaps" : "", columns.has_pools ? ",pool" : "",
+                  columns.has_offsets ? ",offset" : "");
     for (size_t i = 0; i < input->buffer_count; i++) {
         const dao_plan_buffer_t *buffer = &input->buffers[i];
         char number[DAO_PLAN_INPUT_NUMBER_BYTES];
@@ -89,20 +102,19 @@ dao_status_t dao_plan_write_lines(FILE *file, const dao_plan_input_t *input, con
         dao_put_csv(file, id);
         write_time(file, input, i, buffer->begin_time, input->begin_clocks);
         write_time(file, input, i, buffer->end_time, input->end_clocks);
-        (void)fprintf(file, ",%" PRIu64 ",", buffer->size_bytes);
+        (void)fprintf(file, ",%" PRIu64, buffer->size_bytes);
         if (columns.has_alignment) {
-            (void)fprintf(file, "%" PRIu32 ",", buffer->alignment_bytes);
+            (void)fprintf(file, ",%" PRIu32, buffer->alignment_bytes);
         }
         if (columns.has_gaps) {
             write_gaps(file, input, i, &gap);
-            (void)fputc(',', file);
         }
         if (columns.has_pools) {
             write_pool(file, offset_of(input, plan, i) != DAO_PLAN_NOWHERE ? pool_of(input, plan, i)
                                                                            : buffer->pool);
         }
-        if (offset_of(input, plan, i) != DAO_PLAN_NOWHERE) {
-            (void)fprintf(file, "%" PRIu64, offset_of(input, plan, i));
+        if (columns.has_offsets) {
+            write_offset(file, offset_of(input, plan, i));
         }
         (void)fputc('\n', file);
     }

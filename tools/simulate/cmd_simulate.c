@@ -600,7 +600,8 @@ static bool is_refusal(dao_status_t status)
 /* Returns how many capacities a sweep has. */
 static uint32_t count_sweep(const sweep_t *sweep)
 {
-    return sweep->first > 0 ? (sweep->first - sweep->last) / SWEEP_APART + 1 : SWEEP_SIZES;
+    uint32_t sizes = sweep->first_bytes > sweep->last_bytes ? SWEEP_SIZES : 1;
+    return sweep->first > 0 ? (sweep->first - sweep->last) / SWEEP_APART + 1 : sizes;
 }
 
 static uint64_t capacity_of_sweep(const sweep_t *sweep, uint64_t peak_bytes, uint32_t index)

@@ -123,8 +123,9 @@ static void a_rate_may_end_in_a_second(void)
 static void fractions_are_rounded_down(void)
 {
     gives(dao_units_parse_bytes, "1.5GiB", UINT64_C(3) << 29);
-    gives(dao_units_parse_bytes, "1.5", 1);
-    gives(dao_units_parse_bytes, "0.999B", 0);
+    refuses(dao_units_parse_bytes, "1.5", DAO_ERR_INVALID);
+    refuses(dao_units_parse_bytes, "0.999B", DAO_ERR_INVALID);
+    refuses(dao_units_parse_time, "0.5", DAO_ERR_INVALID);
     gives(dao_units_parse_bytes, "0.3KiB", 307); /* 307.2 */
     gives(dao_units_parse_bytes, "0.1MB", 100000);
     gives(dao_units_parse_bytes, "2.50kB", 2500);
@@ -144,7 +145,7 @@ static void fractions_are_rounded_down(void)
 static void the_largest_value_fits_and_the_next_does_not(void)
 {
     gives(dao_units_parse_bytes, "18446744073709551615", UINT64_MAX);
-    gives(dao_units_parse_bytes, "18446744073709551615.9", UINT64_MAX);
+    refuses(dao_units_parse_bytes, "18446744073709551615.9", DAO_ERR_INVALID);
     gives(dao_units_parse_bytes, "18446744073709551.615kB", UINT64_MAX);
     gives(dao_units_parse_bytes, "16777215TiB", UINT64_MAX - (UINT64_C(1) << 40) + 1);
     gives(dao_units_parse_time, "18446744073.709551615s", UINT64_MAX);

@@ -186,13 +186,19 @@ static char find_separator(const char *line)
     return ' ';
 }
 
+/* Returns true for what may stand before the first line: a remark, or blanks. */
+static bool says_nothing(const char *line)
+{
+    return line[0] == '#' || line[strspn(line, " \t")] == '\0';
+}
+
 dao_status_t dao_csv_next(dao_csv_reader_t *reader, bool *out_more)
 {
     dao_status_t status;
     do {
         reader->field_count = 0;
         status = read_line(reader, out_more);
-    } while (status == DAO_OK && *out_more && reader->separator == 0 && reader->text[0] == '#');
+    } while (status == DAO_OK && *out_more && reader->separator == 0 && says_nothing(reader->text));
     if (status != DAO_OK) {
         return status;
     }

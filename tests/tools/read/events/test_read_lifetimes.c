@@ -147,7 +147,7 @@ static void what_is_wrong_is_told_with_line_and_column(void)
         const char *text, *wanted;
     } cases[] = {
         {"", "f:1:1: the file is empty"},
-        {"\n\n", "f:1:1: no buffer"},
+        {"\n\n", "f:3:1: the file is empty"},
         {HEADER, "f:1:1: no buffer"},
         {"id,lower,upper\n", "f:1:1: the first line has no column \"size\""},
         {"id,lower,upper,size,start\n", "f:1:21: there are two columns for lower"},
