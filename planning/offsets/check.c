@@ -354,7 +354,7 @@ dao_status_t dao_plan_layout_make(dao_plan_instance_t *instance, const dao_plan_
 dao_status_t dao_plan_check(const dao_plan_problem_t *problem, const uint64_t *offsets, const uint32_t *pools)
 {
     if (problem == NULL) {
-        return dao_error(DAO_ERR_INVALID, "a problem is NULL");
+        return dao_error_null(__func__, "problem");
     }
     dao_plan_instance_t instance;
     dao_plan_layout_t layout = {0};

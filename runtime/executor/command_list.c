@@ -40,7 +40,7 @@ static void destroy_list(dao_counted_t *shared)
 dao_status_t dao_command_list_create(dao_executor_t *executor, dao_command_list_t **out_list)
 {
     if (executor == NULL || out_list == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor or out_list is NULL");
+        return dao_error_null(__func__, executor == NULL ? "executor" : "out_list");
     }
     dao_status_t status = dao_executor_check_process(executor);
     if (status != DAO_OK) {
@@ -72,7 +72,7 @@ static void append(dao_item_t **first, dao_item_t **last, dao_item_t *item)
 dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t *kernel)
 {
     if (list == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the command list is NULL");
+        return dao_error_null(__func__, "list");
     }
     dao_item_t *item = NULL;
     dao_status_t status = dao_executor_check_process(list->executor);
@@ -84,12 +84,13 @@ dao_status_t dao_command_list_push(dao_command_list_t *list, const dao_kernel_t 
     return status;
 }
 
-static dao_status_t check_tensor(const dao_command_list_t *list, const dao_managed_t *tensor)
+static dao_status_t check_tensor(const char *function, const dao_command_list_t *list,
+                                 const dao_managed_t *tensor)
 {
     if (list == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the command list is NULL");
+        return dao_error_null(function, "list");
     }
-    dao_status_t status = dao_managed_check(tensor);
+    dao_status_t status = dao_managed_check(function, tensor);
     if (status == DAO_OK && tensor->executor != list->executor) {
         status = dao_error(DAO_ERR_INVALID, "the tensor is another executor's");
     }
@@ -98,7 +99,7 @@ static dao_status_t check_tensor(const dao_command_list_t *list, const dao_manag
 
 dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *tensor)
 {
-    dao_status_t status = check_tensor(list, tensor);
+    dao_status_t status = check_tensor(__func__, list, tensor);
     if (status != DAO_OK) {
         return status;
     }
@@ -117,12 +118,12 @@ dao_status_t dao_command_list_discard(dao_command_list_t *list, dao_managed_t *t
 dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *tensor, const void *source,
                                     size_t size_bytes)
 {
-    dao_status_t status = check_tensor(list, tensor);
+    dao_status_t status = check_tensor(__func__, list, tensor);
     if (status != DAO_OK) {
         return status;
     }
     if (source == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the program's memory is NULL");
+        return dao_error_null(__func__, "source");
     }
     if (size_bytes != tensor->size_bytes) {
         return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
@@ -143,7 +144,7 @@ dao_status_t dao_command_list_write(dao_command_list_t *list, dao_managed_t *ten
 dao_status_t dao_command_list_least_capacity(const dao_command_list_t *list, size_t *out_bytes)
 {
     if (list == NULL || out_bytes == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the command list or out_bytes is NULL");
+        return dao_error_null(__func__, list == NULL ? "list" : "out_bytes");
     }
     dao_status_t status = dao_executor_check_process(list->executor);
     if (status != DAO_OK) {
@@ -205,7 +206,7 @@ static dao_status_t copy_items(dao_command_list_t *list, dao_item_t **out_first,
 dao_status_t dao_command_list_run(dao_command_list_t *list)
 {
     if (list == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the command list is NULL");
+        return dao_error_null(__func__, "list");
     }
     dao_status_t status = dao_executor_check_thread(list->executor);
     if (status != DAO_OK || list->first == NULL) {

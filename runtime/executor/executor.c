@@ -518,7 +518,7 @@ dao_status_t dao_step_write(dao_executor_t *executor, const char *path)
 dao_status_t dao_executor_stats_get(dao_executor_t *executor, dao_executor_stats_t *out_stats)
 {
     if (executor == NULL || out_stats == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor or out_stats is NULL");
+        return dao_error_null(__func__, executor == NULL ? "executor" : "out_stats");
     }
     dao_status_t status = dao_executor_check_process(executor);
     if (status == DAO_OK) {

@@ -22,11 +22,13 @@ static char *make_name(const char *name, uint64_t id)
     return dao_host_strdup(made_up);
 }
 
-static dao_status_t check_config(const dao_executor_t *executor, const dao_managed_config_t *config,
-                                 dao_managed_t *const *out_tensor)
+static dao_status_t check_config(const char *function, const dao_executor_t *executor,
+                                 const dao_managed_config_t *config, dao_managed_t *const *out_tensor)
 {
     if (executor == NULL || config == NULL || out_tensor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the executor, the settings or out_tensor is NULL");
+        return dao_error_null(function, executor == NULL ? "executor"
+                                        : config == NULL ? "config"
+                                                         : "out_tensor");
     }
     dao_status_t status = dao_executor_check_process(executor);
     if (status != DAO_OK) {
@@ -79,7 +81,7 @@ static dao_status_t create(dao_executor_t *executor, const dao_managed_config_t 
 dao_status_t dao_managed_create(dao_executor_t *executor, const dao_managed_config_t *config,
                                 dao_managed_t **out_tensor)
 {
-    dao_status_t status = check_config(executor, config, out_tensor);
+    dao_status_t status = check_config(__func__, executor, config, out_tensor);
     return status == DAO_OK ? create(executor, config, out_tensor) : status;
 }
 
@@ -123,7 +125,7 @@ dao_status_t dao_managed_create_from(dao_executor_t *executor, const dao_managed
                                      dao_source_t *source, uint64_t offset_bytes, dao_managed_t **out_tensor)
 {
     dao_managed_t *tensor = NULL;
-    dao_status_t status = check_config(executor, config, out_tensor);
+    dao_status_t status = check_config(__func__, executor, config, out_tensor);
     status = status == DAO_OK ? check_source(config, source, offset_bytes) : status;
     status = status == DAO_OK ? prepare_for_sources(executor) : status;
     status = status == DAO_OK ? create(executor, config, &tensor) : status;
@@ -154,7 +156,7 @@ dao_status_t dao_managed_view(dao_managed_t *tensor, size_t offset_bytes, size_t
     if (out_view == NULL) {
         return dao_error_null("dao_managed_view", "out_view");
     }
-    dao_status_t status = dao_managed_check(tensor);
+    dao_status_t status = dao_managed_check(__func__, tensor);
     status = status == DAO_OK ? dao_executor_check_process(tensor->executor) : status;
     status = status == DAO_OK ? check_slice(tensor, offset_bytes, size_bytes) : status;
     if (status != DAO_OK) {
@@ -218,12 +220,12 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
 
 size_t dao_managed_size(const dao_managed_t *tensor)
 {
-    return dao_managed_check(tensor) == DAO_OK ? tensor->size_bytes : 0;
+    return dao_managed_check(__func__, tensor) == DAO_OK ? tensor->size_bytes : 0;
 }
 
 uint64_t dao_managed_id(const dao_managed_t *tensor)
 {
-    return dao_managed_check(tensor) == DAO_OK ? tensor->id : 0;
+    return dao_managed_check(__func__, tensor) == DAO_OK ? tensor->id : 0;
 }
 
 /* What all requests share. */
@@ -242,15 +244,18 @@ static dao_status_t transfer(dao_managed_t *tensor, dao_item_kind_t kind, dao_us
     return status;
 }
 
-static dao_status_t check_memory(const dao_managed_t *tensor, const void *memory)
+static dao_status_t check_memory(const char *function, const dao_managed_t *tensor, const void *memory)
 {
-    return memory != NULL ? dao_managed_check(tensor)
-                          : dao_error(DAO_ERR_INVALID, "the program's memory is NULL");
+    dao_status_t status = dao_managed_check(function, tensor);
+    return status == DAO_OK && memory == NULL
+               ? dao_error(DAO_ERR_INVALID, "%s: the program's memory is NULL", function)
+               : status;
 }
 
-static dao_status_t check_whole(const dao_managed_t *tensor, const void *memory, size_t size_bytes)
+static dao_status_t check_whole(const char *function, const dao_managed_t *tensor, const void *memory,
+                                size_t size_bytes)
 {
-    dao_status_t status = check_memory(tensor, memory);
+    dao_status_t status = check_memory(function, tensor, memory);
     if (status == DAO_OK && size_bytes != tensor->size_bytes) {
         return dao_error(DAO_ERR_INVALID, "tensor \"%s\" has %zu bytes, the call says %zu", tensor->name,
                          tensor->size_bytes, size_bytes);
@@ -258,10 +263,10 @@ static dao_status_t check_whole(const dao_managed_t *tensor, const void *memory,
     return status;
 }
 
-static dao_status_t check_part(const dao_managed_t *tensor, size_t offset_bytes, const void *memory,
-                               size_t size_bytes)
+static dao_status_t check_part(const char *function, const dao_managed_t *tensor, size_t offset_bytes,
+                               const void *memory, size_t size_bytes)
 {
-    dao_status_t status = check_memory(tensor, memory);
+    dao_status_t status = check_memory(function, tensor, memory);
     return status == DAO_OK ? check_slice(tensor, offset_bytes, size_bytes) : status;
 }
 
@@ -289,27 +294,27 @@ static dao_status_t read_slice(dao_managed_t *tensor, size_t offset_bytes, void 
 
 dao_status_t dao_managed_write(dao_managed_t *tensor, const void *source, size_t size_bytes)
 {
-    dao_status_t status = check_whole(tensor, source, size_bytes);
+    dao_status_t status = check_whole(__func__, tensor, source, size_bytes);
     return status == DAO_OK ? write_slice(tensor, 0, source, size_bytes) : status;
 }
 
 dao_status_t dao_managed_read(dao_managed_t *tensor, void *destination, size_t size_bytes)
 {
-    dao_status_t status = check_whole(tensor, destination, size_bytes);
+    dao_status_t status = check_whole(__func__, tensor, destination, size_bytes);
     return status == DAO_OK ? read_slice(tensor, 0, destination, size_bytes) : status;
 }
 
 dao_status_t dao_managed_write_part(dao_managed_t *tensor, size_t offset_bytes, const void *source,
                                     size_t size_bytes)
 {
-    dao_status_t status = check_part(tensor, offset_bytes, source, size_bytes);
+    dao_status_t status = check_part(__func__, tensor, offset_bytes, source, size_bytes);
     return status == DAO_OK ? write_slice(tensor, offset_bytes, source, size_bytes) : status;
 }
 
 dao_status_t dao_managed_read_part(dao_managed_t *tensor, size_t offset_bytes, void *destination,
                                    size_t size_bytes)
 {
-    dao_status_t status = check_part(tensor, offset_bytes, destination, size_bytes);
+    dao_status_t status = check_part(__func__, tensor, offset_bytes, destination, size_bytes);
     return status == DAO_OK ? read_slice(tensor, offset_bytes, destination, size_bytes) : status;
 }
 
@@ -337,18 +342,16 @@ static dao_status_t transfer_async(dao_managed_t *tensor, dao_item_kind_t kind, 
     return status;
 }
 
-static dao_status_t check_done(dao_transfer_done_t done)
+static dao_status_t check_done(const char *function, dao_transfer_done_t done)
 {
-    return done != NULL
-               ? DAO_OK
-               : dao_error(DAO_ERR_INVALID, "an asynchronous write or read needs a function to call");
+    return done != NULL ? DAO_OK : dao_error_null(function, "done");
 }
 
 dao_status_t dao_managed_write_async(dao_managed_t *tensor, size_t offset_bytes, const void *source,
                                      size_t size_bytes, dao_transfer_done_t done, void *user)
 {
-    dao_status_t status = check_part(tensor, offset_bytes, source, size_bytes);
-    status = status == DAO_OK ? check_done(done) : status;
+    dao_status_t status = check_part(__func__, tensor, offset_bytes, source, size_bytes);
+    status = status == DAO_OK ? check_done(__func__, done) : status;
     if (status != DAO_OK) {
         return status;
     }
@@ -360,8 +363,8 @@ dao_status_t dao_managed_write_async(dao_managed_t *tensor, size_t offset_bytes,
 dao_status_t dao_managed_read_async(dao_managed_t *tensor, size_t offset_bytes, void *destination,
                                     size_t size_bytes, dao_transfer_done_t done, void *user)
 {
-    dao_status_t status = check_part(tensor, offset_bytes, destination, size_bytes);
-    status = status == DAO_OK ? check_done(done) : status;
+    dao_status_t status = check_part(__func__, tensor, offset_bytes, destination, size_bytes);
+    status = status == DAO_OK ? check_done(__func__, done) : status;
     if (status != DAO_OK) {
         return status;
     }
@@ -375,7 +378,7 @@ dao_status_t dao_managed_read_async(dao_managed_t *tensor, size_t offset_bytes, 
 dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
 {
     dao_request_t request = {0};
-    dao_status_t status = dao_managed_check(tensor);
+    dao_status_t status = dao_managed_check(__func__, tensor);
     status = status == DAO_OK ? transfer(tensor, DAO_ITEM_PIN, DAO_USE_READ, &request) : status;
     if (status == DAO_OK && out_address != NULL) {
         *out_address = (char *)request.address + tensor->view_offset_bytes;
@@ -386,6 +389,6 @@ dao_status_t dao_managed_pin(dao_managed_t *tensor, void **out_address)
 dao_status_t dao_managed_unpin(dao_managed_t *tensor)
 {
     dao_request_t request = {0};
-    dao_status_t status = dao_managed_check(tensor);
+    dao_status_t status = dao_managed_check(__func__, tensor);
     return status == DAO_OK ? transfer(tensor, DAO_ITEM_UNPIN, DAO_USE_READ, &request) : status;
 }

@@ -13,7 +13,11 @@
 #include "runtime/executor/records/tensor.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+/* Longest text that names an operand. */
+#define OPERAND_TEXT_BYTES 256
 
 static dao_item_t *allocate(dao_item_kind_t kind, uint32_t use_capacity, uint32_t operand_count,
                             const char *name)
@@ -151,9 +155,9 @@ static dao_status_t check_operand(dao_executor_t *executor, const dao_kernel_t *
 {
     const dao_operand_t *operand = &kernel->operands[index];
     if (operand->tensor == NULL || !dao_managed_is_live(operand->tensor)) {
-        dao_status_t status = dao_managed_check(operand->tensor);
-        dao_error_prefix("kernel \"%s\", operand %u: ", name, index);
-        return status;
+        char what[OPERAND_TEXT_BYTES];
+        (void)snprintf(what, sizeof(what), "kernel \"%.200s\", operand %u", name, index);
+        return dao_managed_check(what, operand->tensor);
     }
     if (operand->tensor->executor != executor) {
         return dao_error(DAO_ERR_INVALID, "kernel \"%s\": the tensor of operand %u is another executor's",

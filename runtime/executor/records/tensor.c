@@ -10,14 +10,14 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-dao_status_t dao_managed_check(const dao_managed_t *tensor)
+dao_status_t dao_managed_check(const char *what, const dao_managed_t *tensor)
 {
     if (tensor == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the tensor is NULL");
+        return dao_error(DAO_ERR_INVALID, "%s: the tensor is NULL", what);
     }
     return dao_managed_is_live(tensor)
                ? DAO_OK
-               : dao_error(DAO_ERR_INVALID, "the tensor %p was released: no handle is left",
+               : dao_error(DAO_ERR_INVALID, "%s: the tensor %p was released: no handle is left", what,
                            (const void *)tensor);
 }
 

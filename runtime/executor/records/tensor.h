@@ -125,8 +125,9 @@ static inline bool dao_managed_is_live(const dao_managed_t *tensor)
     return atomic_load_explicit(&tensor->handle.reference_count, memory_order_relaxed) > 0;
 }
 
-/* DAO_ERR_INVALID for NULL and a handle that was released. */
-DAO_NODISCARD dao_status_t dao_managed_check(const dao_managed_t *tensor);
+/* DAO_ERR_INVALID for NULL and a handle that was released. `what` begins the message: the function
+   that was called, or what names the tensor. */
+DAO_NODISCARD dao_status_t dao_managed_check(const char *what, const dao_managed_t *tensor);
 
 /* Before the program writes a tensor, or a view, or discards it. `what`: is done to it. DAO_ERR_INVALID if it
    has a source. */
