@@ -7,7 +7,6 @@
 #include "base/threads/sync.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,9 +15,6 @@
 #include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* ThreadSanitizer marks the whole stack of a thread that begins: of 8 MiB that is a third of a run. */
-enum { THREAD_STACK_BYTES = 512 << 10 };
 
 /* What a run's process tells its parent. */
 static baton_result_t *shared;
@@ -33,12 +29,6 @@ void search_prepare(char **arguments)
     if (persona != -1 && (persona & ADDR_NO_RANDOMIZE) == 0 &&
         personality((unsigned long)persona | ADDR_NO_RANDOMIZE) != -1) {
         (void)execv("/proc/self/exe", arguments); /* where it fails, seeds still find what they find */
-    }
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) == 0) {
-        (void)pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES); /* what fails is only slower */
-        (void)pthread_setattr_default_np(&attributes);
-        (void)pthread_attr_destroy(&attributes);
     }
     baton_prepare();
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
