@@ -116,11 +116,12 @@ static inline dao_status_t dao_ledger_check_free(const dao_ledger_t *ledger, dao
 /* Logs that of a deferred free, whose caller has gone on; `name` is the place. Without a lock. */
 void dao_ledger_log_free(const char *name, const void *address, dao_status_t status);
 
-/* The same for a query. */
+/* The same for a call that only asks for a block. */
 static inline dao_status_t dao_ledger_check_query(const dao_ledger_t *ledger, dao_status_t status,
                                                   const void *address)
 {
-    return status == DAO_OK ? DAO_OK : dao_error(status, "%s: no live block at %p", ledger->name, address);
+    const char *why = status == DAO_ERR_FOREIGN_POINTER ? "no live block is there" : dao_status_text(status);
+    return status == DAO_OK ? DAO_OK : dao_error(status, "%s: %p: %s", ledger->name, address, why);
 }
 
 /* Returns the most that reserved_bytes may ever be, by the limit and the device; UINT64_MAX: there is

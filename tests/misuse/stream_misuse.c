@@ -161,9 +161,9 @@ static void record_of_what_is_none(void)
 {
     int here = 0;
     misuse_begin();
-    REFUSED(dao_record_stream(misuse_device, &here, NULL), DAO_ERR_FOREIGN_POINTER, "");
+    REFUSED(dao_record_stream(misuse_device, &here, NULL), DAO_ERR_FOREIGN_POINTER, "no live block is there");
     char *block = dao_alloc(misuse_device, 3 * MIB);
-    REFUSED(dao_record_stream(misuse_device, block + 256, NULL), DAO_ERR_INTERIOR_POINTER, "");
+    REFUSED(dao_record_stream(misuse_device, block + 256, NULL), DAO_ERR_INTERIOR_POINTER, "inside a block");
     NEED(dao_free(misuse_device, block) == DAO_OK);
 }
 
