@@ -7,7 +7,7 @@
 
    `swap`, `again`, `capuchin` and `hybrid` are times of plans over that of the kernels, each run once; "-":
    no plan without a copy was found, or Capuchin's runs were too many. `capuchin` has its order of choices,
-   and our copies (tools/simulate/again/capuchin.h). `bound` is that of copies and repeated runs together,
+   and our copies (planning/recompute/capuchin.h). `bound` is that of copies and repeated runs together,
    `/bound` the hybrid plan over it, `gain` the swapping plan over the hybrid one. Every step with repeated
    runs is checked. */
 #include "base/memory/measure.h"
@@ -15,7 +15,7 @@
 #include "bench/swap/bench_swap.h"
 #include "tools/model/step_problem.h"
 #include "tools/print/report.h"
-#include "tools/simulate/again/capuchin.h"
+#include "tools/simulate/again/capuchin_plan.h"
 
 #include <dao/dao.h>
 

@@ -5,7 +5,7 @@
 #include "base/report/error.h"
 #include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
-#include "tools/simulate/again/capuchin.h"
+#include "tools/simulate/again/capuchin_plan.h"
 #include "tools/simulate/again/recompute_baselines.h"
 
 #include <dao/recompute.h>

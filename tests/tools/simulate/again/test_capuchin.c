@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Capuchin's order: a step worked out by hand; random steps against a model that looks at every nanosecond
    and keeps nothing from one choice to the next; and plans, which read what they should and beat no bound. */
+#include "planning/recompute/capuchin.h"
 #include "planning/swap/step/swap_tier.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
-#include "tools/simulate/again/capuchin.h"
+#include "tools/simulate/again/capuchin_plan.h"
 #include "tools/simulate/again/recompute_player.h"
 
 #include <string.h>

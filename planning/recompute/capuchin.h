@@ -21,12 +21,9 @@
    has to be made for each of them if it goes as well.
 
    Added here: where the copy in takes less than that, though kernels wait for it, it is copied; and periods
-   go on around the step's end, as the steps repeat. What memory still lacks, because nothing else is hidden
-   or made again, or because runs again need memory themselves, leaves as in our own plans. Our planner places
-   the copies of the step with these runs, and may find others than the ones that were chosen. Both flatter
-   the order. */
-#ifndef DAO_TOOLS_CAPUCHIN_H
-#define DAO_TOOLS_CAPUCHIN_H
+   go on around the step's end, as the steps repeat. */
+#ifndef DAO_PLANNING_CAPUCHIN_H
+#define DAO_PLANNING_CAPUCHIN_H
 
 #include "planning/recompute/recompute_play.h"
 
@@ -42,12 +39,5 @@ typedef enum dao_capuchin_way {
 DAO_NODISCARD dao_status_t dao_capuchin_choose(const dao_recompute_contents_t *contents,
                                                const dao_recompute_play_t *play,
                                                dao_capuchin_way_t *out_ways);
-
-/* Plans a step with what is chosen to run again. The caller owns the plan, until
-   dao_recompute_plan_destroy(); the problem is borrowed as long. As dao_swap_plan_make(); DAO_ERR_LIMIT where
-   the chosen runs are more than four times the step's. */
-DAO_NODISCARD dao_status_t dao_capuchin_plan_make(const dao_swap_problem_t *problem,
-                                                  const dao_swap_plan_config_t *config,
-                                                  dao_recompute_plan_t **out_plan);
 
 #endif
