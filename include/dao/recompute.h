@@ -92,7 +92,8 @@ typedef enum dao_recompute_mode {
 /** How a plan is made. All zero: the defaults. */
 typedef struct dao_recompute_config {
     dao_recompute_mode_t mode;
-    /** Steps with repeated runs that are weighed by their bound; 0: DAO_RECOMPUTE_TRIES_DEFAULT. */
+    /** Steps with repeated runs that are weighed by their bound; 0: DAO_RECOMPUTE_TRIES_DEFAULT. Those
+       without any copies need no bound: up to four times as many are tried. */
     uint32_t try_count;
     /** For copies. The step without repeated runs gets all of `work_limit`, those with some a part. */
     dao_swap_plan_config_t swap;

@@ -10,13 +10,19 @@
 #include "planning/swap/swap_search.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LESS_PART 256u /* of the memory is tried without first, then without twice as much each time */
 
-/* Longer steps get such a part of the work, those that are only compared share another one: a plan takes a
-   third of the time. The cells of docs/recompute.md keep their mean; single ones are up to 3 % longer. */
-#define WORK_PART 4u
+/* Each longer step that gets addresses has such a part of the work, those that are only compared share
+   another one: so a plan of 1,000 kernels takes some 2 s. */
+#define WORK_PART 5u
+
+#define ALONE_FACTOR 4u
+
+/* Longer steps that get addresses: the quickest ones without; all, until one has a plan. */
+#define PLACED_MAX 2u
 
 struct dao_recompute_plan {
     dao_recompute_draft_t draft;
@@ -70,15 +76,17 @@ static void tell(maker_t *maker, uint32_t done)
     }
 }
 
-static uint32_t try_count_of(const maker_t *maker)
+/* Runs alone are weighed without a bound, which takes most of a try: there may be more of them. */
+static uint32_t try_count_of(const maker_t *maker, bool is_alone)
 {
-    return maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
+    uint32_t count = maker->config->try_count != 0 ? maker->config->try_count : DAO_RECOMPUTE_TRIES_DEFAULT;
+    return is_alone && count <= UINT32_MAX / ALONE_FACTOR ? ALONE_FACTOR * count : count;
 }
 
 static void tell_try(void *user, uint32_t tries_left)
 {
     maker_t *maker = user;
-    uint64_t tries = try_count_of(maker), made = tries - tries_left;
+    uint64_t tries = try_count_of(maker, maker->part_begin == PART_ALONE), made = tries - tries_left;
     tell(maker, maker->part_begin + (uint32_t)(PART_KEPT * made / tries));
 }
 
@@ -183,53 +191,76 @@ static dao_status_t plan_choice(const maker_t *maker, dao_recompute_search_t *se
     return status == DAO_OK ? dao_recompute_draft_init(&search->draft, search->step->problem) : status;
 }
 
-/* Finds the quickest of what a search keeps, as if memory had no addresses: to find them takes most of a
-   plan, and they seldom change which one is the quickest. NULL: none has a plan that may be better than the
-   best one. */
-static dao_status_t find_quickest(const maker_t *maker, dao_recompute_search_t *search,
-                                  const dao_recompute_choice_t **out_choice)
+/* A choice and what its plan takes, as if memory had no addresses. */
+typedef struct contender {
+    const dao_recompute_choice_t *choice;
+    uint64_t step_ns;
+} contender_t;
+
+static int compare_contenders(const void *a, const void *b)
+{
+    const contender_t *left = a;
+    const contender_t *right = b;
+    if (left->step_ns != right->step_ns) {
+        return left->step_ns < right->step_ns ? -1 : 1;
+    }
+    return left->choice < right->choice ? -1 : left->choice > right->choice;
+}
+
+/* Plans what a search keeps as if memory had no addresses, to find which takes most of a plan, and tensors
+   moved whole, which takes less. What cannot be quicker than the best plan is left out; what has no such plan
+   may have one in parts, and comes last. */
+static dao_status_t find_contenders(const maker_t *maker, dao_recompute_search_t *search,
+                                    contender_t *contenders, uint32_t *out_count)
 {
     dao_status_t status = DAO_OK;
     dao_swap_plan_config_t config = maker->config->swap;
-    uint64_t quickest_ns = known_ns_of(maker);
     config.addresses = DAO_SWAP_ADDRESSES_NONE;
+    config.granularity = DAO_SWAP_GRANULARITY_WHOLE;
     config.work_limit = maker->work / WORK_PART / DAO_RECOMPUTE_KEPT_MAX + 1;
-    *out_choice = NULL;
+    *out_count = 0;
     for (uint32_t i = 0; status == DAO_OK && i < DAO_RECOMPUTE_KEPT_MAX; i++) {
         dao_recompute_plan_t *plan = NULL;
-        if (search->kept[i].bound_ns >= quickest_ns) {
+        if (search->kept[i].bound_ns >= known_ns_of(maker)) {
             break;
         }
         status = plan_choice(maker, search, &search->kept[i], &config, &plan);
-        if (step_ns_of(plan) < quickest_ns) {
-            quickest_ns = step_ns_of(plan);
-            *out_choice = &search->kept[i];
-        }
+        contenders[(*out_count)++] = (contender_t){&search->kept[i], step_ns_of(plan)};
         dao_recompute_plan_destroy(plan);
+    }
+    qsort(contenders, *out_count, sizeof(*contenders), compare_contenders);
+    return status;
+}
+
+static dao_status_t try_choice(maker_t *maker, dao_recompute_search_t *search,
+                               const dao_recompute_choice_t *choice, uint64_t work)
+{
+    dao_swap_plan_config_t config = maker->config->swap;
+    dao_recompute_plan_t *plan = NULL;
+    config.work_limit = work;
+    dao_status_t status = plan_choice(maker, search, choice, &config, &plan);
+    if (plan != NULL) {
+        keep_better(maker, plan);
     }
     return status;
 }
 
-/* Plans the quickest of what a search keeps, with a part of the work. Without copies the time of a plan is
-   known before: the best one is planned, with all of it. */
+/* Plans the quickest ones of what a search keeps, with a part of the work each. Without copies the time of a
+   plan is known before: the best one is planned, with all of it. */
 static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
 {
-    dao_status_t status = DAO_OK;
-    dao_swap_plan_config_t config = maker->config->swap;
-    const dao_recompute_choice_t *choice = &search->kept[0];
-    dao_recompute_plan_t *plan = NULL;
-    config.work_limit = search->is_alone ? maker->work : maker->work / WORK_PART + 1;
-    if (search->kept[0].bound_ns >= known_ns_of(maker)) {
-        return DAO_OK;
+    contender_t contenders[DAO_RECOMPUTE_KEPT_MAX];
+    uint32_t count = 0;
+    if (search->is_alone) {
+        bool may_be_better = search->kept[0].bound_ns < known_ns_of(maker);
+        return may_be_better ? try_choice(maker, search, &search->kept[0], maker->work) : DAO_OK;
     }
-    if (!search->is_alone) {
-        status = find_quickest(maker, search, &choice);
-    }
-    if (status == DAO_OK && choice != NULL && choice->bound_ns < known_ns_of(maker)) {
-        status = plan_choice(maker, search, choice, &config, &plan);
-    }
-    if (plan != NULL) {
-        keep_better(maker, plan);
+    dao_status_t status = find_contenders(maker, search, contenders, &count);
+    for (uint32_t i = 0; status == DAO_OK && i < count && (i < PLACED_MAX || maker->best == NULL); i++) {
+        bool may_be_better = contenders[i].choice->bound_ns < known_ns_of(maker) &&
+                             contenders[i].step_ns <= step_ns_of(maker->best);
+        status = may_be_better ? try_choice(maker, search, contenders[i].choice, maker->work / WORK_PART + 1)
+                               : DAO_OK;
     }
     return status;
 }
@@ -253,7 +284,7 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
         search.is_alone = is_alone;
         search.is_cancelled = maker->config->swap.is_cancelled;
         search.cancel_user = maker->config->swap.cancel_user;
-        search.tries_left = try_count_of(maker);
+        search.tries_left = try_count_of(maker, is_alone);
         search.on_try = tell_try;
         search.try_user = maker;
         maker->part_begin = is_alone ? PART_ALONE : PART_SEARCH;

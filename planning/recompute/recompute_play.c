@@ -19,8 +19,14 @@
    Outputs of a repeated run that have left too are taken over, the others are scratch. A content that is
    changed in place is made again from its first write on, in a tensor of its own.
 
+   What is given up right behind its kernel may be made of the same inputs as before, if the rule is holding
+   and what has to be kept for it beyond its last use is less: those inputs are held. A weight's gradient,
+   say, is made of two activations that may be smaller, and the optimizer reads it after other weights have
+   changed, of which the activations could not be made again.
+
    What holds: used_bytes is the sum of the PRESENT tensors and of scratch, at most the capacity; a tensor
-   that lives on into the next step is never given up, and always is itself. A tensor that was ever moved
+   that lives on into the next step is never given up, and always is itself; what is held is not written
+   meanwhile, and goes once nothing holds or reads it. A tensor that was ever moved
    keeps its slot in its tier for the whole step, as in plans of copies; no tier has more slots than its
    limit. */
 #include "planning/recompute/recompute_play.h"
@@ -60,6 +66,7 @@ typedef struct tensor {
     uint32_t instance;          /* tensor of the draft */
     uint32_t next;              /* access that comes; DAO_SWAP_NONE: none reads the content any more */
     uint32_t pins;              /* of runs that are being prepared */
+    uint32_t holds;             /* of contents given up that it is held for */
     uint64_t used_ns;           /* when it was last used */
     uint64_t next_ns;           /* when `next` runs, in the step without repeated runs */
     tier_t slot;                /* where it has a slot */
@@ -82,6 +89,7 @@ struct dao_recompute_play {
     uint32_t *visited; /* of each content: the last price that it counted in */
     uint32_t visit;
     bool *given_up;  /* of each access: what it left was given up behind it */
+    bool *holds;     /* of each content: it was given up, and its inputs are held for it */
     uint32_t kernel; /* that is to run next */
     uint64_t used_bytes, now_ns;
     uint64_t slots_left[TIER_COUNT]; /* bytes; those of a tier without a limit are not counted down */
@@ -132,6 +140,87 @@ static void take_slot(dao_recompute_play_t *play, uint32_t index)
     tensor->slot = tier;
 }
 
+/* Drops what no kernel reads any more. */
+static void drop_if_done(dao_recompute_play_t *play, uint32_t index)
+{
+    const tensor_t *tensor = &play->tensors[index];
+    if (tensor->pins == 0 && tensor->holds == 0 && tensor->next == DAO_SWAP_NONE && !tensor->lives_on) {
+        leave(play, index, WHERE_ABSENT);
+    }
+}
+
+/* Returns true if a kernel from `until` on reads a content. */
+static bool is_read_until(const dao_recompute_play_t *play, uint32_t content, uint32_t until)
+{
+    return play->step->accesses[content].kernel + play->contents->length[content] >= until;
+}
+
+/* Returns true if an input lives on, and no kernel before `until` writes it anew. */
+static bool lives_on_until(const dao_recompute_play_t *play, uint32_t access, uint32_t until)
+{
+    return dao_recompute_lives_on(play->step, play->step->accesses[access].tensor) &&
+           dao_recompute_overwritten_at(play->step, access) > until;
+}
+
+/* Returns the bytes of what is kept beyond its last use if what a kernel has just written is given up and
+   made again of the same inputs; UINT64_MAX: it cannot be. */
+static uint64_t held_bytes(const dao_recompute_play_t *play, uint32_t access)
+{
+    const dao_swap_step_t *step = play->step;
+    uint32_t kernel = step->accesses[access].kernel,
+             until = step->accesses[step->accesses[access].next].kernel;
+    uint64_t sum_bytes = 0;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        const dao_swap_access_t *one = &step->accesses[i];
+        uint32_t content = one->reads ? dao_recompute_found(play->contents, i) : DAO_SWAP_NONE;
+        if (!one->reads || lives_on_until(play, i, until)) {
+            continue;
+        }
+        if (one->writes || content == DAO_SWAP_NONE || content > i ||
+            play->reach->kept_end[content] <= until) {
+            return UINT64_MAX;
+        }
+        sum_bytes += is_read_until(play, content, until) ? 0 : size_of(play, one->tensor);
+    }
+    return sum_bytes;
+}
+
+bool dao_recompute_play_may_hold(const dao_recompute_play_t *play, uint32_t access)
+{
+    const dao_swap_access_t *one = &play->step->accesses[access];
+    return one->writes && !one->reads && one->inactive_is_live && one->next > access &&
+           play->contents->is_repeatable[one->kernel] && !dao_recompute_lives_on(play->step, one->tensor) &&
+           held_bytes(play, access) < size_of(play, one->tensor);
+}
+
+/* Keeps what a content is made of. */
+static void hold_inputs(dao_recompute_play_t *play, uint32_t content)
+{
+    const dao_swap_step_t *step = play->step;
+    uint32_t kernel = step->accesses[content].kernel;
+    play->holds[content] = true;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        play->tensors[step->accesses[i].tensor].holds += step->accesses[i].reads ? 1 : 0;
+    }
+}
+
+/* A content has been made again, or is not missed any more. */
+static void let_go(dao_recompute_play_t *play, uint32_t content)
+{
+    const dao_swap_step_t *step = play->step;
+    uint32_t kernel = step->accesses[content].kernel;
+    if (!play->holds[content]) {
+        return;
+    }
+    play->holds[content] = false;
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        if (step->accesses[i].reads) {
+            play->tensors[step->accesses[i].tensor].holds--;
+            drop_if_done(play, step->accesses[i].tensor);
+        }
+    }
+}
+
 /* A tensor that is still to be read leaves. */
 static void give_way(dao_recompute_play_t *play, uint32_t index, where_t where)
 {
@@ -161,9 +250,11 @@ static void arrive(dao_recompute_play_t *play, uint32_t index)
 static bool is_there(const dao_recompute_play_t *play, uint32_t tensor, uint32_t content, uint32_t until)
 {
     const tensor_t *one = &play->tensors[tensor];
-    return one->lives_on || (one->content == content && one->next != DAO_SWAP_NONE &&
-                             (one->where == WHERE_PRESENT || one->where == WHERE_MOVED) &&
-                             play->step->accesses[content].kernel + play->contents->length[content] >= until);
+    if (one->lives_on) {
+        return true;
+    }
+    bool is_kept = one->content == content && (one->where == WHERE_PRESENT || one->where == WHERE_MOVED);
+    return is_kept && (one->holds > 0 || (one->next != DAO_SWAP_NONE && is_read_until(play, content, until)));
 }
 
 /* Returns the time to make a content before kernel `until` with all that has to be made for it, or some time
@@ -359,10 +450,8 @@ static bool bring(dao_recompute_play_t *play, uint32_t index, uint32_t content)
 /* Undoes a pin. What no kernel reads any more goes. */
 static void unpin(dao_recompute_play_t *play, uint32_t index)
 {
-    tensor_t *tensor = &play->tensors[index];
-    if (--tensor->pins == 0 && tensor->next == DAO_SWAP_NONE && !tensor->lives_on) {
-        leave(play, index, WHERE_ABSENT);
-    }
+    play->tensors[index].pins--;
+    drop_if_done(play, index);
 }
 
 typedef struct mapping {
@@ -433,6 +522,7 @@ static void take_over(dao_recompute_play_t *play, uint32_t kernel, wanted_t *wan
             arrive(play, index);
             tensor->instance = play->mapped[i];
             tensor->slot = TIER_NONE;
+            let_go(play, i);
             if (play->rule->judge != NULL) {
                 play->rule->judge->came(play->rule->judge->user, i);
             }
@@ -529,11 +619,21 @@ static void finish_first(dao_recompute_play_t *play, uint32_t kernel, const bool
         tensor_t *tensor = &play->tensors[one->tensor];
         look_ahead(play, one->tensor, one->inactive_is_live ? one->next : DAO_SWAP_NONE);
         tensor->used_ns = play->now_ns;
-        unpin(play, one->tensor);
-        if (is_given_up != NULL && is_given_up[i] && tensor->where == WHERE_PRESENT &&
-            may_give_up(play, tensor)) {
-            give_way(play, one->tensor, WHERE_GIVEN_UP);
+    }
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        uint32_t index = step->accesses[i].tensor;
+        if (is_given_up == NULL || !is_given_up[i] || play->tensors[index].where != WHERE_PRESENT) {
+            continue;
         }
+        if (play->rule->is_holding && dao_recompute_play_may_hold(play, i)) {
+            hold_inputs(play, i);
+            give_way(play, index, WHERE_GIVEN_UP);
+        } else if (may_give_up(play, &play->tensors[index])) {
+            give_way(play, index, WHERE_GIVEN_UP);
+        }
+    }
+    for (uint32_t i = step->kernel_access[kernel]; i < step->kernel_access[kernel + 1]; i++) {
+        unpin(play, step->accesses[i].tensor);
     }
 }
 
@@ -552,6 +652,7 @@ static bool begin(dao_recompute_play_t *play)
     play->slots_left[TIER_FILE] = slots_of(&step->problem->file);
     memset(play->tensors, 0, step->tensor_count * sizeof(*play->tensors));
     memset(play->given_up, 0, step->access_count * sizeof(*play->given_up));
+    memset(play->holds, 0, step->access_count * sizeof(*play->holds));
     play->present_count = 0;
     play->used_bytes = play->now_ns = 0;
     play->kernel = 0;
@@ -622,10 +723,11 @@ dao_status_t dao_recompute_play_create(const dao_recompute_contents_t *contents,
                                        .present = dao_host_calloc(tensors, sizeof(*play->present)),
                                        .mapped = dao_host_calloc(accesses, sizeof(*play->mapped)),
                                        .visited = dao_host_calloc(accesses, sizeof(*play->visited)),
-                                       .given_up = dao_host_calloc(accesses, sizeof(*play->given_up))};
+                                       .given_up = dao_host_calloc(accesses, sizeof(*play->given_up)),
+                                       .holds = dao_host_calloc(accesses, sizeof(*play->holds))};
     }
     if (play == NULL || play->tensors == NULL || play->present == NULL || play->mapped == NULL ||
-        play->visited == NULL || play->given_up == NULL) {
+        play->visited == NULL || play->given_up == NULL || play->holds == NULL) {
         dao_recompute_play_destroy(play);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to play a step");
     }
@@ -641,6 +743,7 @@ void dao_recompute_play_destroy(dao_recompute_play_t *play)
         dao_host_free(play->mapped);
         dao_host_free(play->visited);
         dao_host_free(play->given_up);
+        dao_host_free(play->holds);
         dao_host_free(play);
     }
 }

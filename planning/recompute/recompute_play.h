@@ -24,6 +24,7 @@ typedef struct dao_recompute_rule {
     bool is_own_cost;  /* a content costs its own kernel, not those around it that have left too */
     bool is_stale;     /* the least recently used one leaves, not that with the furthest next use */
     bool is_sizeless;  /* bytes do not count */
+    bool is_holding;   /* what is given up behind its kernel holds what it is made of, where that is less */
     const dao_recompute_judge_t *judge; /* borrowed; NULL: by what stands above */
 } dao_recompute_rule_t;
 
@@ -45,6 +46,10 @@ bool dao_recompute_play_run(dao_recompute_play_t *play, const dao_recompute_rule
 
 /* Returns, one an access, what was given up behind it when a step was played last. Borrowed. */
 const bool *dao_recompute_play_given_up(const dao_recompute_play_t *play);
+
+/* Returns true if what an access writes can be made again for its next use of inputs that are held for it,
+   and these are less. */
+bool dao_recompute_play_may_hold(const dao_recompute_play_t *play, uint32_t access);
 
 /* Returns true if what an access leaves can be made again for its next use in the step. */
 bool dao_recompute_play_may_give_up(const dao_recompute_play_t *play, uint32_t access);

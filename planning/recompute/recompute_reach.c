@@ -9,7 +9,7 @@
 #include "base/memory/host.h"
 
 /* The kernel with which another content takes a tensor over, behind an access: one that writes. */
-static uint32_t overwritten_at(const dao_swap_step_t *step, uint32_t access)
+uint32_t dao_recompute_overwritten_at(const dao_swap_step_t *step, uint32_t access)
 {
     uint32_t at = access;
     do {
@@ -32,7 +32,7 @@ static uint32_t input_end(const dao_recompute_reach_t *reach, const dao_recomput
         return is_of_this_step ? reach->made_end[content] : 0;
     }
     if (dao_recompute_lives_on(step, step->accesses[access].tensor)) {
-        return overwritten_at(step, access);
+        return dao_recompute_overwritten_at(step, access);
     }
     return is_of_this_step ? reach->there_end[content] : 0;
 }
@@ -56,8 +56,9 @@ dao_status_t dao_recompute_reach_init(dao_recompute_reach_t *reach, const dao_re
     const dao_swap_step_t *step = contents->step;
     size_t count = (size_t)step->access_count + 1;
     *reach = (dao_recompute_reach_t){.made_end = dao_host_calloc(count, sizeof(*reach->made_end)),
+                                     .kept_end = dao_host_calloc(count, sizeof(*reach->kept_end)),
                                      .there_end = dao_host_calloc(count, sizeof(*reach->there_end))};
-    if (reach->made_end == NULL || reach->there_end == NULL) {
+    if (reach->made_end == NULL || reach->kept_end == NULL || reach->there_end == NULL) {
         dao_recompute_reach_finish(reach);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
     }
@@ -67,9 +68,10 @@ dao_status_t dao_recompute_reach_init(dao_recompute_reach_t *reach, const dao_re
             if (!step->accesses[i].writes) {
                 continue;
             }
-            uint32_t last_read = k + contents->length[i], overwritten = overwritten_at(step, i);
+            uint32_t last_read = k + contents->length[i], overwritten = dao_recompute_overwritten_at(step, i);
             uint32_t own_end = made_end < overwritten ? made_end : overwritten;
             reach->made_end[i] = made_end;
+            reach->kept_end[i] = overwritten;
             reach->there_end[i] = last_read + 1 > own_end ? last_read + 1 : own_end;
         }
     }
@@ -79,6 +81,7 @@ dao_status_t dao_recompute_reach_init(dao_recompute_reach_t *reach, const dao_re
 void dao_recompute_reach_finish(dao_recompute_reach_t *reach)
 {
     dao_host_free(reach->made_end);
+    dao_host_free(reach->kept_end);
     dao_host_free(reach->there_end);
     *reach = (dao_recompute_reach_t){.made_end = NULL};
 }

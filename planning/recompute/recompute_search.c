@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two searches, one behind the other; both are judged by the bound of swapping of the longer step, which is
-   close to what its plan takes and a hundred times cheaper.
+   mostly close to what its plan takes and a hundred times cheaper.
 
    1. Rules: the step is played with parts of the capacity and prices of copies, then around the best of
    these.
    2. Sets: what is given up is chosen directly. Contents of the same size, made by kernels of the same time
       and read again after a like distance, are a group: the same tensor of each layer. A group goes, stays,
-   or goes in a stretch of its layers, drawn at random; what does not make the bound longer is kept. It begins
-      with what the best rule gave up.
+      or goes in a stretch of its layers, drawn at random, half of them among what is alive in the window that
+      decides the bound; what does not make the bound longer is kept. It begins with the best of three: what
+      the best rule gave up, the same with all that may be made of held inputs (recompute_play.c), and
+      Capuchin's order.
 
    Where nothing may be copied the rule has to get through without, sets are tried beside the best rule, which
-   makes the room that a set lacks, and the time of all runs is what counts. */
+   makes the room that a set lacks, and the time of all runs is what counts. In the place of Capuchin's order
+   are the contents that take the least time a byte, more and more of them. */
 #include "planning/recompute/recompute_search.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/numbers/random.h"
+#include "planning/recompute/capuchin.h"
 #include "planning/swap/step/swap_bound.h"
 
 #include <stdlib.h>
@@ -26,47 +30,99 @@
 /* Places where the windows of a bound may begin and end: a bound takes as long as their square. */
 #define CUT_MAX 512u
 
+#define SEEN_MAX     DAO_RECOMPUTE_SEEN_MAX
+#define PREFIX_COUNT 16u /* parts of the cheapest contents that are let go */
+#define TIME_BITS    20u /* of a time a byte in ns, behind the point */
+#define DRAW_MAX     8u  /* draws for one of the deciding window */
+
 /* ---- choices ---- */
 
-/* Keeps the choice that was tried, if it is one of the best. True if it is the best. */
+static int compare_choices(const void *a, const void *b)
+{
+    const dao_recompute_choice_t *left = a;
+    const dao_recompute_choice_t *right = b;
+    if (left->bound_ns != right->bound_ns) {
+        return left->bound_ns < right->bound_ns ? -1 : 1;
+    }
+    return left->origin < right->origin ? -1 : left->origin > right->origin;
+}
+
+static dao_recompute_choice_t *kept_of(dao_recompute_search_t *search, dao_recompute_origin_t origin)
+{
+    uint32_t place = 0;
+    while (search->kept[place].origin != origin) {
+        place++;
+    }
+    return &search->kept[place];
+}
+
+/* Keeps the choice that was tried, if it is the best one of its origin. True if it is the best of all. */
 static bool keep(dao_recompute_search_t *search)
 {
-    uint32_t place = DAO_RECOMPUTE_KEPT_MAX;
-    while (place > 0 && search->tried.bound_ns < search->kept[place - 1].bound_ns) {
-        place--;
+    dao_recompute_choice_t *kept = kept_of(search, search->tried.origin);
+    bool is_best = search->tried.bound_ns < search->kept[0].bound_ns;
+    if (search->tried.bound_ns < kept->bound_ns) {
+        kept->rule = search->tried.rule;
+        kept->bound_ns = search->tried.bound_ns;
+        memcpy(kept->is_given_up, search->tried.is_given_up, search->step->access_count * sizeof(bool));
+        qsort(search->kept, DAO_RECOMPUTE_KEPT_MAX, sizeof(search->kept[0]), compare_choices);
     }
-    if (place == DAO_RECOMPUTE_KEPT_MAX ||
-        (place > 0 && search->kept[place - 1].bound_ns == search->tried.bound_ns)) {
-        return false; /* equal bounds are mostly equal choices */
+    return is_best;
+}
+
+static uint64_t fingerprint(const dao_recompute_draft_t *draft)
+{
+    uint64_t mixed = 0;
+    for (uint32_t i = 0; i < draft->kernel_count; i++) {
+        mixed = dao_random_mix(mixed + 2 * (uint64_t)draft->runs[i].kernel + draft->runs[i].is_again);
     }
-    dao_recompute_choice_t dropped = search->kept[DAO_RECOMPUTE_KEPT_MAX - 1];
-    memmove(&search->kept[place + 1], &search->kept[place],
-            (DAO_RECOMPUTE_KEPT_MAX - 1 - place) * sizeof(search->kept[0]));
-    search->kept[place] = dropped;
-    search->kept[place].rule = search->tried.rule;
-    search->kept[place].bound_ns = search->tried.bound_ns;
-    memcpy(search->kept[place].is_given_up, search->tried.is_given_up,
-           search->step->access_count * sizeof(bool));
-    return place == 0;
+    return mixed;
+}
+
+/* Returns the kernels of the step whose runs are in the deciding window of the longer step. */
+static dao_recompute_window_t window_of(const dao_recompute_search_t *search, const dao_swap_bound_t *bound)
+{
+    const dao_recompute_run_t *runs = search->draft.runs;
+    uint32_t last = bound->window_first_kernel + bound->window_kernel_count;
+    if (bound->window_kernel_count == 0) {
+        return search->tried_window; /* all of the step */
+    }
+    return (dao_recompute_window_t){runs[bound->window_first_kernel].kernel,
+                                    runs[(last - 1) % search->draft.kernel_count].kernel};
+}
+
+/* Returns the bound of the longer step that was drafted; UINT64_MAX if there is none. */
+static uint64_t bound_of(dao_recompute_search_t *search)
+{
+    uint64_t mixed = fingerprint(&search->draft);
+    uint64_t known_count = dao_smaller(search->seen_count, SEEN_MAX);
+    for (uint32_t i = 0; i < known_count; i++) {
+        if (search->seen[i].fingerprint == mixed) {
+            search->is_seen = true;
+            search->tried_window = search->seen[i].window;
+            return search->seen[i].bound_ns;
+        }
+    }
+    dao_swap_problem_t longer = dao_recompute_draft_problem(&search->draft);
+    dao_swap_bound_t bound;
+    dao_status_t status = dao_swap_find_bound_cut(&longer, CUT_MAX, &bound);
+    uint64_t bound_ns = status == DAO_OK ? bound.step_ns : UINT64_MAX;
+    search->tried_window = status == DAO_OK ? window_of(search, &bound) : search->tried_window;
+    search->seen[search->seen_count++ % SEEN_MAX] =
+        (dao_recompute_seen_t){mixed, bound_ns, search->tried_window};
+    return bound_ns;
 }
 
 /* Returns the bound of the step that a choice makes; UINT64_MAX if there is none, or it is hopeless. */
 static uint64_t weigh(dao_recompute_search_t *search)
 {
     uint64_t compute_ns = search->step->time_before[search->step->kernel_count];
-    dao_swap_bound_t bound;
+    search->tried_window = (dao_recompute_window_t){0, search->step->kernel_count};
     if (!dao_recompute_play_run(search->play, &search->tried.rule, search->tried.is_given_up) ||
-        compute_ns + search->draft.again_ns >= search->kept[DAO_RECOMPUTE_KEPT_MAX - 1].bound_ns) {
+        compute_ns + search->draft.again_ns >= kept_of(search, search->tried.origin)->bound_ns) {
         return UINT64_MAX;
     }
-    if (search->is_alone) {
-        return compute_ns + search->draft.again_ns;
-    }
-    dao_swap_problem_t longer = dao_recompute_draft_problem(&search->draft);
-    if (dao_swap_find_bound_cut(&longer, CUT_MAX, &bound) != DAO_OK) {
-        return UINT64_MAX;
-    }
-    return bound.step_ns;
+    return search->is_alone ? compute_ns + search->draft.again_ns : bound_of(search);
 }
 
 /* Returns true if the search is over. */
@@ -79,6 +135,8 @@ static bool is_over(const dao_recompute_search_t *search)
 /* Tries the choice `tried`. True if it is the best so far. */
 static bool try_choice(dao_recompute_search_t *search)
 {
+    search->tried.bound_ns = UINT64_MAX;
+    search->is_seen = false;
     if (is_over(search)) {
         return false;
     }
@@ -95,8 +153,11 @@ static bool try_choice(dao_recompute_search_t *search)
 static bool try_rule(dao_recompute_search_t *search, const dao_recompute_rule_t *rule)
 {
     search->tried.rule = *rule;
+    search->tried.origin = DAO_RECOMPUTE_ORIGIN_RULE;
     memset(search->tried.is_given_up, 0, search->step->access_count * sizeof(bool));
-    return try_choice(search);
+    bool is_best = try_choice(search);
+    search->tries_left += search->is_seen ? 1 : 0; /* rules often lead to the same runs: that takes no try */
+    return is_best;
 }
 
 static uint64_t part_of(const dao_recompute_search_t *search, double part)
@@ -187,7 +248,8 @@ static uint32_t list_members(const dao_recompute_search_t *search, member_t *mem
     uint32_t count = 0;
     for (uint32_t i = 0; i < search->step->access_count; i++) {
         if (search->step->accesses[i].inactive_length > 1 &&
-            dao_recompute_play_may_give_up(search->play, i)) {
+            (dao_recompute_play_may_give_up(search->play, i) ||
+             dao_recompute_play_may_hold(search->play, i))) {
             members[count++] = (member_t){key_of(search->step, i), i};
         }
     }
@@ -195,10 +257,33 @@ static uint32_t list_members(const dao_recompute_search_t *search, member_t *mem
     return count;
 }
 
+/* Returns true if what an access leaves is wanted in the window that decides the bound of the best set. */
+static bool is_in_window(const dao_recompute_search_t *search, uint32_t access)
+{
+    const dao_swap_access_t *one = &search->step->accesses[access];
+    bool begins_before_end = one->kernel <= search->best_window.last;
+    bool ends_behind_begin = search->step->accesses[one->next].kernel >= search->best_window.first;
+    return search->best_window.first <= search->best_window.last ? begins_before_end && ends_behind_begin
+                                                                 : begins_before_end || ends_behind_begin;
+}
+
+/* Draws any one, or as often one of the window, unless there are few. */
+static uint32_t draw(const dao_recompute_search_t *search, const member_t *members, uint32_t count,
+                     uint64_t *random)
+{
+    uint32_t drawn = (uint32_t)dao_random_below(random, count);
+    uint32_t draws = dao_random_below(random, 2) == 0 ? DRAW_MAX : 0;
+    for (uint32_t i = 0; i < draws && !is_in_window(search, members[drawn].access); i++) {
+        drawn = (uint32_t)dao_random_below(random, count);
+    }
+    return drawn;
+}
+
 /* Lets a stretch of a group go or stay, drawn at random; often the whole group, or one of it. */
 static void change(dao_recompute_search_t *search, const member_t *members, uint32_t count, uint64_t *random)
 {
-    uint32_t drawn = (uint32_t)dao_random_below(random, count), first = drawn, end = drawn + 1;
+    uint32_t drawn = draw(search, members, count, random);
+    uint32_t first = drawn, end = drawn + 1;
     bool goes = !search->tried.is_given_up[members[drawn].access];
     while (first > 0 && members[first - 1].key == members[drawn].key) {
         first--;
@@ -222,12 +307,92 @@ static void change(dao_recompute_search_t *search, const member_t *members, uint
     }
 }
 
-static void try_sets(dao_recompute_search_t *search, const member_t *members, uint32_t count)
+/* Tries what `tried` gives up; if the step is longer than with `best`, that is what is given up again. */
+static void try_beside(dao_recompute_search_t *search, bool *best, uint64_t *best_ns)
 {
-    uint64_t random = SEED;
     size_t bytes = search->step->access_count * sizeof(bool);
+    (void)try_choice(search);
+    if (search->tried.bound_ns > *best_ns) {
+        memcpy(search->tried.is_given_up, best, bytes);
+    } else {
+        memcpy(best, search->tried.is_given_up, bytes);
+        *best_ns = search->tried.bound_ns;
+        search->best_window = search->tried_window;
+    }
+}
+
+/* Lets all go that may be made again of inputs which are kept for it. */
+static void try_held(dao_recompute_search_t *search, const member_t *members, uint32_t count, bool *best,
+                     uint64_t *best_ns)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (dao_recompute_play_may_hold(search->play, members[i].access)) {
+            search->tried.is_given_up[members[i].access] = true;
+        }
+    }
+    search->tried.origin = DAO_RECOMPUTE_ORIGIN_HELD;
+    try_beside(search, best, best_ns);
+}
+
+/* Without memory for it, it is left out. */
+static void try_order(dao_recompute_search_t *search, bool *best, uint64_t *best_ns)
+{
+    dao_capuchin_way_t *ways = dao_host_calloc((size_t)search->step->access_count + 1, sizeof(*ways));
+    if (ways != NULL && dao_capuchin_choose(&search->contents, search->play, ways) == DAO_OK) {
+        for (uint32_t i = 0; i < search->step->access_count; i++) {
+            search->tried.is_given_up[i] = ways[i] == DAO_CAPUCHIN_AGAIN;
+        }
+        search->tried.origin = DAO_RECOMPUTE_ORIGIN_ORDER;
+        try_beside(search, best, best_ns);
+    }
+    dao_host_free(ways);
+}
+
+/* Lists of the members those that live over the moment of most bytes, the least time a byte first. */
+static uint32_t list_cheapest(const dao_recompute_search_t *search, const member_t *members, uint32_t count,
+                              member_t *cheapest)
+{
+    const dao_swap_step_t *step = search->step;
+    uint32_t turn = 0, listed = 0;
+    for (uint32_t k = 1; k < step->kernel_count; k++) {
+        turn = step->live_bytes[k] > step->live_bytes[turn] ? k : turn;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const dao_swap_access_t *one = &step->accesses[members[i].access];
+        if (one->kernel < turn && step->accesses[one->next].kernel >= turn) {
+            double time_ns = (double)step->problem->kernels[step->accesses[one->writer].kernel].time_ns;
+            double time_a_byte = time_ns / (double)step->size_bytes[one->tensor];
+            cheapest[listed++] =
+                (member_t){(uint64_t)(time_a_byte * (double)(UINT64_C(1) << TIME_BITS)), members[i].access};
+        }
+    }
+    qsort(cheapest, listed, sizeof(*cheapest), compare_members);
+    return listed;
+}
+
+/* Lets more and more go, as one does who chooses once. Without memory for it, it is left out. */
+static void try_cheapest(dao_recompute_search_t *search, const member_t *members, uint32_t count, bool *best,
+                         uint64_t *best_ns)
+{
+    member_t *cheapest = dao_host_calloc((size_t)count + 1, sizeof(*cheapest));
+    uint32_t listed = cheapest != NULL ? list_cheapest(search, members, count, cheapest) : 0;
+    search->tried.origin = DAO_RECOMPUTE_ORIGIN_ORDER;
+    for (uint32_t part = 1; part <= PREFIX_COUNT && listed > 0; part++) {
+        memset(search->tried.is_given_up, 0, search->step->access_count * sizeof(bool));
+        for (uint64_t i = 0; i < (uint64_t)listed * part / PREFIX_COUNT; i++) {
+            search->tried.is_given_up[cheapest[i].access] = true;
+        }
+        try_beside(search, best, best_ns);
+    }
+    dao_host_free(cheapest);
+}
+
+/* Begins with what the best rule gives up, without the rule. */
+static void begin_sets(dao_recompute_search_t *search)
+{
     bool has_rule = search->kept[0].bound_ns != UINT64_MAX;
-    if (has_rule) { /* what the best rule gives up, without the rule */
+    size_t bytes = search->step->access_count * sizeof(bool);
+    if (has_rule) {
         (void)dao_recompute_play_run(search->play, &search->kept[0].rule, NULL);
         memcpy(search->tried.is_given_up, dao_recompute_play_given_up(search->play), bytes);
     } else {
@@ -236,22 +401,33 @@ static void try_sets(dao_recompute_search_t *search, const member_t *members, ui
     search->tried.rule = search->is_alone && has_rule
                              ? search->kept[0].rule /* for what the set leaves over */
                              : (dao_recompute_rule_t){.capacity_bytes = UINT64_MAX, .move_price = 1};
-    (void)try_choice(search);
-    uint64_t current_ns = search->tried.bound_ns;
-    bool *before = dao_host_calloc(bytes, 1);
-    while (before != NULL && count > 0 && !is_over(search)) {
-        memcpy(before, search->tried.is_given_up, bytes);
+    search->tried.rule.is_holding = true;
+    search->tried.origin = DAO_RECOMPUTE_ORIGIN_SET;
+}
+
+static void try_sets(dao_recompute_search_t *search, const member_t *members, uint32_t count)
+{
+    uint64_t random = SEED, best_ns = UINT64_MAX;
+    bool *best = dao_host_calloc((size_t)search->step->access_count + 1, sizeof(*best));
+    if (best == NULL) {
+        return;
+    }
+    begin_sets(search);
+    try_beside(search, best, &best_ns);
+    try_held(search, members, count, best, &best_ns);
+    if (search->is_alone) {
+        try_cheapest(search, members, count, best, &best_ns);
+    } else {
+        try_order(search, best, &best_ns);
+    }
+    search->tried.origin = DAO_RECOMPUTE_ORIGIN_SET;
+    while (count > 0 && !is_over(search)) {
         for (uint64_t i = 0; i <= dao_random_below(&random, 3); i++) {
             change(search, members, count, &random);
         }
-        (void)try_choice(search);
-        if (search->tried.bound_ns > current_ns) {
-            memcpy(search->tried.is_given_up, before, bytes);
-        } else {
-            current_ns = search->tried.bound_ns;
-        }
+        try_beside(search, best, &best_ns);
     }
-    dao_host_free(before);
+    dao_host_free(best);
 }
 
 /* ---- the search ---- */
@@ -293,6 +469,7 @@ dao_status_t dao_recompute_search_init(dao_recompute_search_t *search, const dao
     bool has_choices = (search->tried.is_given_up = dao_host_calloc(accesses, sizeof(bool))) != NULL;
     for (uint32_t i = 0; i < DAO_RECOMPUTE_KEPT_MAX; i++) {
         search->kept[i].bound_ns = UINT64_MAX;
+        search->kept[i].origin = (dao_recompute_origin_t)i;
         search->kept[i].is_given_up = dao_host_calloc(accesses, sizeof(bool));
         has_choices = has_choices && search->kept[i].is_given_up != NULL;
     }

@@ -5,15 +5,38 @@
 
 #include "planning/recompute/recompute_play.h"
 
-/* Of the best choices so many are kept, to be planned in full. */
+/* Where a choice comes from. The best one of each is kept, to be planned: a bound does not say of different
+   choices which one has the quicker plan. */
+typedef enum dao_recompute_origin {
+    DAO_RECOMPUTE_ORIGIN_RULE = 0,
+    DAO_RECOMPUTE_ORIGIN_HELD = 1,  /* what the best rule gives up, and all that may be made of kept inputs */
+    DAO_RECOMPUTE_ORIGIN_ORDER = 2, /* Capuchin's, or where nothing is copied the least time a byte first */
+    DAO_RECOMPUTE_ORIGIN_SET = 3,
+} dao_recompute_origin_t;
+
 #define DAO_RECOMPUTE_KEPT_MAX 4u
 
 /* What makes a longer step: a rule, and what is given up whatever the rule says. */
 typedef struct dao_recompute_choice {
     dao_recompute_rule_t rule;
     bool *is_given_up; /* one an access; all false: the rule alone decides */
+    dao_recompute_origin_t origin;
     uint64_t bound_ns; /* of the longer step; UINT64_MAX: there is none */
 } dao_recompute_choice_t;
+
+#define DAO_RECOMPUTE_SEEN_MAX 64u
+
+/* Kernels of the step that have a run in a window; first > last: around the step's end. */
+typedef struct dao_recompute_window {
+    uint32_t first, last;
+} dao_recompute_window_t;
+
+/* A longer step that was weighed. */
+typedef struct dao_recompute_seen {
+    uint64_t fingerprint; /* of its runs */
+    uint64_t bound_ns;
+    dao_recompute_window_t window; /* that decides the bound */
+} dao_recompute_seen_t;
 
 typedef struct dao_recompute_search {
     const dao_swap_step_t *step;      /* borrowed */
@@ -28,8 +51,13 @@ typedef struct dao_recompute_search {
     dao_recompute_reach_t reach;
     dao_recompute_draft_t draft;
     dao_recompute_play_t *play;
-    dao_recompute_choice_t kept[DAO_RECOMPUTE_KEPT_MAX]; /* the best one first */
+    dao_recompute_choice_t kept[DAO_RECOMPUTE_KEPT_MAX]; /* of each origin, the best one first */
     dao_recompute_choice_t tried;
+    dao_recompute_window_t tried_window;               /* of the bound of `tried` */
+    dao_recompute_window_t best_window;                /* of that of the best set */
+    dao_recompute_seen_t seen[DAO_RECOMPUTE_SEEN_MAX]; /* the latest ones */
+    uint32_t seen_count;                               /* of all that were weighed */
+    bool is_seen;                                      /* what was tried had been weighed before */
 } dao_recompute_search_t;
 
 /* DAO_ERR_NO_HOST_MEMORY; dao_recompute_search_finish() follows in any case. */

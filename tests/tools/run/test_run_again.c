@@ -14,13 +14,19 @@ enum { LAYERS = 10, TENSOR_BYTES = 50000, CAPACITY_BYTES = 6 * 51200, LINK_BYTES
 
 static dao_step_trace_t trace;
 
-static dao_status_t add_operator(const char *name, const uint32_t *inputs, int input_count)
+static dao_status_t add_operator_to(dao_step_trace_t *to, const char *name, const uint32_t *inputs,
+                                    int input_count)
 {
-    dao_status_t status = dao_step_trace_add_operator(&trace, name);
+    dao_status_t status = dao_step_trace_add_operator(to, name);
     for (int i = 0; status == DAO_OK && i < input_count; i++) {
-        status = dao_step_trace_add_input(&trace, inputs[i]);
+        status = dao_step_trace_add_input(to, inputs[i]);
     }
     return status;
+}
+
+static dao_status_t add_operator(const char *name, const uint32_t *inputs, int input_count)
+{
+    return add_operator_to(&trace, name, inputs, input_count);
 }
 
 static dao_status_t build(void)
@@ -77,16 +83,21 @@ static dao_run_config_t config_of(uint64_t capacity_bytes)
                               .is_without_comparison = true};
 }
 
-static dao_run_result_t run_config(dao_run_config_t config)
+static dao_run_result_t run_trace(dao_run_config_t config, const dao_step_trace_t *run)
 {
     dao_run_result_t result = {0};
-    CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, &trace, &result), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_run_step(&config, run, &result), DAO_OK);
     CU_ASSERT_EQUAL(result.mismatch_count, 0);
     if (result.mismatch_count > 0) {
         (void)printf("    %s\n", result.first_mismatch);
     }
-    CU_ASSERT_EQUAL(result.stats.kernel_count, trace.operator_count);
+    CU_ASSERT_EQUAL(result.stats.kernel_count, run->operator_count);
     return result;
+}
+
+static dao_run_result_t run_config(dao_run_config_t config)
+{
+    return run_trace(config, &trace);
 }
 
 static dao_run_result_t run(uint64_t capacity_bytes, bool runs_again, bool is_repeat_checked)
@@ -138,10 +149,59 @@ static void without_copies_all_that_left_runs_again(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "without copies"));
 }
 
+enum { WEIGHT, SMALL, LARGE, OTHER, TENSORS };
+
+/* `small` is made of the weight and released when `large` has been made of it; then the weight changes. */
+static dao_status_t build_held(dao_step_trace_t *held)
+{
+    static const char *const names[TENSORS] = {"weight", "small", "large", "other"};
+    static const struct {
+        uint32_t reads, writes; /* TENSORS: none; both the same: changed in place */
+    } operators[] = {{WEIGHT, SMALL},  {SMALL, LARGE},   {WEIGHT, WEIGHT},
+                     {TENSORS, OTHER}, {OTHER, TENSORS}, {LARGE, TENSORS}};
+    uint32_t ids[TENSORS];
+    dao_status_t status = DAO_OK;
+    for (uint32_t t = 0; status == DAO_OK && t < TENSORS; t++) {
+        uint64_t bytes = t == LARGE || t == OTHER ? 10 * TENSOR_BYTES : TENSOR_BYTES;
+        status = dao_step_trace_add_tensor(held, names[t], bytes, &ids[t]);
+    }
+    for (uint32_t i = 0; status == DAO_OK && i < sizeof(operators) / sizeof(operators[0]); i++) {
+        uint32_t reads = operators[i].reads, writes = operators[i].writes;
+        bool changes = reads == writes, reads_only = reads < TENSORS && !changes;
+        status = add_operator_to(held, "operator", reads_only ? &ids[reads] : NULL, reads_only ? 1 : 0);
+        held->operators[held->operator_count - 1].is_pure = reads_only && writes < TENSORS;
+        if (status == DAO_OK && changes) {
+            status = dao_step_trace_add_mutate(held, ids[writes]);
+        } else if (status == DAO_OK && writes < TENSORS) {
+            status = dao_step_trace_add_output(held, ids[writes]);
+        }
+        if (status == DAO_OK && reads_only && reads != WEIGHT) {
+            status = dao_step_trace_add_release(held, ids[reads]);
+        }
+    }
+    return status == DAO_OK ? dao_step_trace_pack(held) : status;
+}
+
+/* What the program has released is there for a run behind that. */
+static void what_was_released_is_held_for_a_run_again(void)
+{
+    dao_step_trace_t held;
+    dao_step_trace_init(&held);
+    CU_ASSERT_EQUAL_FATAL(build_held(&held), DAO_OK);
+    dao_run_config_t config = config_of(14 * TENSOR_BYTES);
+    config.runs_again = true;
+    dao_run_result_t result = run_trace(config, &held);
+    CU_ASSERT(result.stats.again_count > 0);
+    CU_ASSERT_EQUAL(result.stats.in_bytes, 0);
+    CU_ASSERT_EQUAL(result.stats.plan_dropped_count, 0);
+    dao_step_trace_finish(&held);
+}
+
 static CU_TestInfo tests[] = {
     {"what may run again is run twice where that is checked", what_may_run_again_is_run_twice},
     {"what runs again finds what it found", what_runs_again_finds_what_it_found},
     {"without copies all that left runs again", without_copies_all_that_left_runs_again},
+    {"what was released is held for a run again", what_was_released_is_held_for_a_run_again},
     CU_TEST_INFO_NULL,
 };
 
