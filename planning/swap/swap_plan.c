@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans as a program has them: made by the search, timed by their fences, and replayed with other times and
    links. */
+#include "planning/swap/swap_plan.h"
+
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
@@ -8,7 +10,6 @@
 #include "base/threads/sync.h"
 #include "planning/swap/step/swap_tier.h"
 #include "planning/swap/swap_emit.h"
-#include "planning/swap/swap_search.h"
 #include "planning/swap/times/swap_replay.h"
 
 #include <inttypes.h>
@@ -285,8 +286,9 @@ static dao_status_t check_config(const dao_swap_problem_t *problem, const dao_sw
     return DAO_OK;
 }
 
-dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
-                                dao_swap_plan_t **out_plan)
+dao_status_t dao_swap_plan_make_ranked(const dao_swap_problem_t *problem,
+                                       const dao_swap_plan_config_t *config, dao_swap_ranking_t *ranking,
+                                       dao_swap_plan_t **out_plan)
 {
     static const dao_swap_plan_config_t defaults = {0};
     if (problem == NULL || out_plan == NULL) {
@@ -296,13 +298,22 @@ dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swa
     config = config != NULL ? config : &defaults;
     dao_status_t status = check_config(problem, config);
     search_series_t series = begin_series(problem, config);
+    series.rankings[0] = *ranking;
     status = status == DAO_OK ? best_plan(problem, &series, &plan) : status;
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;
     }
+    *ranking = series.rankings[0];
     *out_plan = plan;
     return DAO_OK;
+}
+
+dao_status_t dao_swap_plan_make(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config,
+                                dao_swap_plan_t **out_plan)
+{
+    dao_swap_ranking_t ranking = {0};
+    return dao_swap_plan_make_ranked(problem, config, &ranking, out_plan);
 }
 
 void dao_swap_plan_destroy(dao_swap_plan_t *plan)

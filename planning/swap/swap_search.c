@@ -40,8 +40,9 @@
 #define FAR_PART          0.15 /* what leaves out more of the capacity does not nearly fit */
 #define THOROUGH_COUNT    5u   /* parts of the capacity with which layouts are thorough */
 /* Work is for variants, for bettering them, PLACE_PHASES times as much for addresses, and the rest for
-   bettering what has them. */
+   bettering what has them. Without addresses there are the first two phases. */
 #define PHASE_COUNT    8u
+#define FLUID_PHASES   2u
 #define PLACE_PHASES   4u
 #define THOROUGH_PARTS 4u /* such a part of that for addresses may go into thorough layouts */
 /* What an inactive period costs in a layout beside the search for offsets, in 10 ns. */
@@ -123,7 +124,8 @@ static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *st
                               .known_ns = known_ns};
     uint64_t done = step->cancel->work, work = dao_larger(step->cancel->work_end, done) - done;
     if (work > 0) {
-        search->phase_work = work / PHASE_COUNT;
+        bool is_fluid = config->addresses == DAO_SWAP_ADDRESSES_NONE;
+        search->phase_work = work / (is_fluid ? FLUID_PHASES : PHASE_COUNT);
         search->place_work = PLACE_PHASES * search->phase_work;
     }
     search->least_bytes = step->kernel_bytes[dao_swap_step_largest_kernel(step)];
