@@ -7,15 +7,16 @@
 
    `swap`, `again`, `capuchin` and `hybrid` are times of plans over that of the kernels, each run once; "-":
    no plan without a copy was found, or Capuchin's runs were too many. `capuchin` has its order of choices,
-   and our copies (planning/recompute/capuchin.h). `bound` is that of copies and repeated runs together,
+   and our copies (planning/recompute/published/capuchin.h). `bound` is that of copies and repeated runs
+   together,
    `/bound` the hybrid plan over it, `gain` the swapping plan over the hybrid one. Every step with repeated
    runs is checked. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
 #include "bench/swap/bench_swap.h"
+#include "planning/recompute/recompute_plan.h"
 #include "tools/model/step_problem.h"
 #include "tools/print/report.h"
-#include "tools/simulate/again/capuchin_plan.h"
 
 #include <dao/dao.h>
 
@@ -100,7 +101,7 @@ static dao_status_t take_plan(const dao_swap_problem_t *problem, dao_recompute_m
 static dao_status_t take_capuchin(const dao_swap_problem_t *problem, uint64_t *out_step_ns)
 {
     dao_recompute_plan_t *plan = NULL;
-    dao_status_t status = dao_capuchin_plan_make(problem, NULL, &plan);
+    dao_status_t status = dao_recompute_plan_published(problem, DAO_RECOMPUTE_CAPUCHIN, NULL, &plan);
     return take_checked(problem, status, plan, out_step_ns);
 }
 

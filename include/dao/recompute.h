@@ -115,7 +115,8 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
 
 /**
  * Makes a plan: which kernels run again, and the copies of the step with these runs. Never slower than
- * dao_swap_plan_make() with `config->swap`, nor, with copies allowed, than the plan without any.
+ * dao_swap_plan_make() with `config->swap`, nor, with copies allowed, than the plan without any, nor than
+ * what the published ways that docs/recompute.md names would run again, planned with the same work.
  *
  * @param problem   Borrowed for the call.
  * @param config    Copied; NULL: all defaults.
@@ -123,7 +124,7 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then,
  *         or none that may be quicker than `known_ns`.
  *
- * Threads: any. Waits: never. Cost: `try_count` bounds of steps and some two plans of swapping.
+ * Threads: any. Waits: never. Cost: `try_count` bounds of steps and a half to some three plans of swapping.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem,
                                                            const dao_recompute_config_t *config,

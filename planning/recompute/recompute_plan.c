@@ -7,7 +7,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "planning/recompute/recompute_search.h"
-#include "planning/swap/swap_search.h"
+#include "planning/swap/swap_plan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,14 +15,12 @@
 
 #define LESS_PART 256u /* of the memory is tried without first, then without twice as much each time */
 
-/* Each longer step that gets addresses has such a part of the work, those that are only compared share
-   another one: so a plan of 1,000 kernels takes some 2 s. */
-#define WORK_PART 5u
+/* A longer step gets addresses with such a part of the work, and is compared before with another one. So a
+   plan of 1,000 kernels takes some 2 s. */
+#define WORK_PART 3u
+#define RANK_PART 20u
 
 #define ALONE_FACTOR 4u
-
-/* Longer steps that get addresses: the quickest ones without; all, until one has a plan. */
-#define PLACED_MAX 2u
 
 struct dao_recompute_plan {
     dao_recompute_draft_t draft;
@@ -53,7 +51,6 @@ const dao_swap_schedule_t *dao_recompute_plan_schedule(const dao_recompute_plan_
 typedef struct maker {
     const dao_swap_problem_t *problem;
     const dao_recompute_config_t *config;
-    uint64_t work; /* for a plan of copies */
     dao_recompute_plan_t *best;
     dao_error_record_t refusal; /* what the plan without runs again lacks; DAO_OK: nothing */
     uint32_t part_begin, done;  /* where the part of the progress begins, and what was told */
@@ -108,8 +105,12 @@ static bool moves_nothing(const dao_recompute_plan_t *plan)
     return schedule->in_bytes == 0 && schedule->out_bytes == 0;
 }
 
-dao_status_t dao_recompute_plan_draft(dao_recompute_draft_t *draft, const dao_swap_problem_t *problem,
-                                      const dao_swap_plan_config_t *config, dao_recompute_plan_t **out_plan)
+/* Plans the copies of the step in a draft, which is the plan's then; on an error it is finished. `problem`:
+   what the draft was made of, with the capacity and pages to plan for. `ranking` as
+   dao_swap_plan_make_ranked(). */
+static dao_status_t plan_ranked(dao_recompute_draft_t *draft, const dao_swap_problem_t *problem,
+                                const dao_swap_plan_config_t *config, dao_swap_ranking_t *ranking,
+                                dao_recompute_plan_t **out_plan)
 {
     dao_recompute_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
     if (plan == NULL) {
@@ -125,13 +126,57 @@ dao_status_t dao_recompute_plan_draft(dao_recompute_draft_t *draft, const dao_sw
                                         .again_count = plan->draft.kernel_count - problem->kernel_count,
                                         .again_ns = plan->draft.again_ns};
     DAO_ASSERT_HEAVY(dao_recompute_check(problem, &plan->step) != DAO_ERR_CORRUPT);
-    dao_status_t status = dao_swap_plan_make(&plan->step.problem, config, &plan->swap);
+    dao_status_t status = dao_swap_plan_make_ranked(&plan->step.problem, config, ranking, &plan->swap);
     if (status != DAO_OK) {
         dao_recompute_plan_destroy(plan);
         return status;
     }
     *out_plan = plan;
     return DAO_OK;
+}
+
+/* What is best for whole tensors is tried for parts as well. */
+static void add_parts(dao_swap_ranking_t *ranking)
+{
+    for (uint32_t i = ranking->count; i-- > 0;) {
+        ranking->rows[ranking->count] = ranking->rows[i];
+        ranking->rows[ranking->count++].is_in_parts = true;
+    }
+}
+
+/* Says whether a longer step is none that can be planned. */
+static bool is_refusal(dao_status_t status)
+{
+    return status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE || status == DAO_ERR_OVERFLOW;
+}
+
+static dao_swap_plan_config_t part_of_work(const dao_swap_problem_t *problem,
+                                           const dao_swap_plan_config_t *config, uint64_t part)
+{
+    dao_swap_plan_config_t parted = *config;
+    parted.work_limit = dao_swap_work_limit(problem, config) / part + 1;
+    return parted;
+}
+
+/* Plans a longer step as if memory had no addresses, to find which takes most of a plan, and tensors moved
+   whole, which takes less. `*out_step_ns`: UINT64_MAX if there is no such plan; there may be one in parts. */
+static dao_status_t rank_variants(dao_recompute_draft_t *draft, const dao_swap_problem_t *problem,
+                                  const dao_swap_plan_config_t *config, dao_swap_ranking_t *out_ranking,
+                                  uint64_t *out_step_ns)
+{
+    dao_swap_plan_config_t quick = part_of_work(problem, config, RANK_PART);
+    dao_swap_problem_t longer = dao_recompute_draft_problem(draft);
+    dao_swap_plan_t *plan = NULL;
+    longer.capacity_bytes = problem->capacity_bytes;
+    longer.page_bytes = problem->page_bytes;
+    quick.addresses = DAO_SWAP_ADDRESSES_NONE;
+    quick.granularity = DAO_SWAP_GRANULARITY_WHOLE;
+    *out_ranking = (dao_swap_ranking_t){0};
+    dao_status_t status = dao_swap_plan_make_ranked(&longer, &quick, out_ranking, &plan);
+    *out_step_ns = plan != NULL ? dao_swap_plan_schedule(plan)->step_ns : UINT64_MAX;
+    add_parts(out_ranking);
+    dao_swap_plan_destroy(plan);
+    return is_refusal(status) ? DAO_OK : status;
 }
 
 /* Keeps the better one of a plan and the best one; the other is destroyed. */
@@ -152,6 +197,7 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
 {
     dao_recompute_draft_t draft;
     dao_recompute_plan_t *plan = NULL;
+    dao_swap_ranking_t ranking = {0};
     const dao_swap_problem_t *problem = maker->problem;
     if (bound_ns >= known_ns_of(maker)) {
         return DAO_OK;
@@ -163,8 +209,7 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
                      : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a step of %" PRIu32 " kernels",
                                  problem->kernel_count);
     }
-    status =
-        status == DAO_OK ? dao_recompute_plan_draft(&draft, problem, &maker->config->swap, &plan) : status;
+    status = status == DAO_OK ? plan_ranked(&draft, problem, &maker->config->swap, &ranking, &plan) : status;
     dao_recompute_draft_finish(&draft);
     if (status == DAO_ERR_HOST_FULL) {
         dao_error_save(&maker->refusal, status);
@@ -176,25 +221,28 @@ static dao_status_t try_plain(maker_t *maker, uint64_t bound_ns)
     return status;
 }
 
-/* Plans a choice of a search. What cannot be planned is none: `*out_plan` stays NULL. */
-static dao_status_t plan_choice(const maker_t *maker, dao_recompute_search_t *search,
-                                const dao_recompute_choice_t *choice, const dao_swap_plan_config_t *config,
-                                dao_recompute_plan_t **out_plan)
+/* Plans what a player has drafted, and keeps the better one of that and the best one. What cannot be planned
+   is none. */
+static dao_status_t try_draft(maker_t *maker, dao_recompute_player_t *player,
+                              const dao_swap_plan_config_t *config, dao_swap_ranking_t *ranking)
 {
-    if (!dao_recompute_search_replay(search, choice)) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
+    dao_recompute_plan_t *plan = NULL;
+    dao_status_t status = plan_ranked(&player->draft, maker->problem, config, ranking, &plan);
+    if (plan != NULL) {
+        keep_better(maker, plan);
     }
-    dao_status_t status = dao_recompute_plan_draft(&search->draft, maker->problem, config, out_plan);
-    bool is_refused =
-        status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE || status == DAO_ERR_OVERFLOW;
-    status = is_refused ? DAO_OK : status;
-    return status == DAO_OK ? dao_recompute_draft_init(&search->draft, search->step->problem) : status;
+    return status == DAO_OK || is_refusal(status)
+               ? dao_recompute_draft_init(&player->draft, player->contents.step->problem)
+               : status;
 }
+
+/* ---- what a search keeps ---- */
 
 /* A choice and what its plan takes, as if memory had no addresses. */
 typedef struct contender {
     const dao_recompute_choice_t *choice;
     uint64_t step_ns;
+    dao_swap_ranking_t ranking; /* the variants of copies that are the best for it */
 } contender_t;
 
 static int compare_contenders(const void *a, const void *b)
@@ -207,63 +255,183 @@ static int compare_contenders(const void *a, const void *b)
     return left->choice < right->choice ? -1 : left->choice > right->choice;
 }
 
-/* Plans what a search keeps as if memory had no addresses, to find which takes most of a plan, and tensors
-   moved whole, which takes less. What cannot be quicker than the best plan is left out; what has no such plan
-   may have one in parts, and comes last. */
+static dao_status_t replay(dao_recompute_search_t *search, const dao_recompute_choice_t *choice)
+{
+    return dao_recompute_search_replay(search, choice)
+               ? DAO_OK
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
+}
+
+/* Compares what a search keeps. What cannot be quicker than the best one is left out. */
 static dao_status_t find_contenders(const maker_t *maker, dao_recompute_search_t *search,
                                     contender_t *contenders, uint32_t *out_count)
 {
     dao_status_t status = DAO_OK;
-    dao_swap_plan_config_t config = maker->config->swap;
-    config.addresses = DAO_SWAP_ADDRESSES_NONE;
-    config.granularity = DAO_SWAP_GRANULARITY_WHOLE;
-    config.work_limit = maker->work / WORK_PART / DAO_RECOMPUTE_KEPT_MAX + 1;
-    *out_count = 0;
-    for (uint32_t i = 0; status == DAO_OK && i < DAO_RECOMPUTE_KEPT_MAX; i++) {
-        dao_recompute_plan_t *plan = NULL;
-        if (search->kept[i].bound_ns >= known_ns_of(maker)) {
-            break;
+    uint64_t quickest_ns = known_ns_of(maker);
+    uint32_t count = 0;
+    while (status == DAO_OK && count < DAO_RECOMPUTE_KEPT_MAX && search->kept[count].bound_ns < quickest_ns) {
+        contender_t *contender = &contenders[count];
+        contender->choice = &search->kept[count++];
+        status = replay(search, contender->choice);
+        if (status == DAO_OK) {
+            status = rank_variants(&search->player.draft, maker->problem, &maker->config->swap,
+                                   &contender->ranking, &contender->step_ns);
+            quickest_ns = dao_smaller(quickest_ns, contender->step_ns);
         }
-        status = plan_choice(maker, search, &search->kept[i], &config, &plan);
-        contenders[(*out_count)++] = (contender_t){&search->kept[i], step_ns_of(plan)};
-        dao_recompute_plan_destroy(plan);
     }
-    qsort(contenders, *out_count, sizeof(*contenders), compare_contenders);
+    qsort(contenders, count, sizeof(*contenders), compare_contenders);
+    *out_count = count;
     return status;
 }
 
-static dao_status_t try_choice(maker_t *maker, dao_recompute_search_t *search,
-                               const dao_recompute_choice_t *choice, uint64_t work)
-{
-    dao_swap_plan_config_t config = maker->config->swap;
-    dao_recompute_plan_t *plan = NULL;
-    config.work_limit = work;
-    dao_status_t status = plan_choice(maker, search, choice, &config, &plan);
-    if (plan != NULL) {
-        keep_better(maker, plan);
-    }
-    return status;
-}
-
-/* Plans the quickest ones of what a search keeps, with a part of the work each. Without copies the time of a
-   plan is known before: the best one is planned, with all of it. */
+/* Plans the quickest one of what a search keeps; the others as long as there is no plan. */
 static dao_status_t try_kept(maker_t *maker, dao_recompute_search_t *search)
 {
-    contender_t contenders[DAO_RECOMPUTE_KEPT_MAX];
+    contender_t contenders[DAO_RECOMPUTE_KEPT_MAX] = {0};
+    const dao_swap_plan_config_t config = part_of_work(maker->problem, &maker->config->swap, WORK_PART);
     uint32_t count = 0;
-    if (search->is_alone) {
-        bool may_be_better = search->kept[0].bound_ns < known_ns_of(maker);
-        return may_be_better ? try_choice(maker, search, &search->kept[0], maker->work) : DAO_OK;
-    }
     dao_status_t status = find_contenders(maker, search, contenders, &count);
-    for (uint32_t i = 0; status == DAO_OK && i < count && (i < PLACED_MAX || maker->best == NULL); i++) {
-        bool may_be_better = contenders[i].choice->bound_ns < known_ns_of(maker) &&
-                             contenders[i].step_ns <= step_ns_of(maker->best);
-        status = may_be_better ? try_choice(maker, search, contenders[i].choice, maker->work / WORK_PART + 1)
-                               : DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < count && (i == 0 || maker->best == NULL); i++) {
+        status = replay(search, contenders[i].choice);
+        status =
+            status == DAO_OK ? try_draft(maker, &search->player, &config, &contenders[i].ranking) : status;
     }
     return status;
 }
+
+/* The same without copies: the time of a plan is known before. The best one is planned, with all of the
+   work. */
+static dao_status_t try_kept_alone(maker_t *maker, dao_recompute_search_t *search)
+{
+    dao_swap_ranking_t any = {0};
+    if (search->kept[0].bound_ns >= known_ns_of(maker)) {
+        return DAO_OK;
+    }
+    dao_status_t status = replay(search, &search->kept[0]);
+    return status == DAO_OK ? try_draft(maker, &search->player, &maker->config->swap, &any) : status;
+}
+
+/* ---- what others would run again ---- */
+
+/* Says what a drafted step takes at least. */
+static dao_status_t find_least(const maker_t *maker, dao_recompute_player_t *player, uint64_t *out_least_ns)
+{
+    dao_swap_bound_t bound;
+    if (maker->config->mode == DAO_RECOMPUTE_MODE_ONLY) {
+        const dao_swap_step_t *step = player->contents.step;
+        *out_least_ns = step->time_before[step->kernel_count] + player->draft.again_ns;
+        return DAO_OK;
+    }
+    dao_swap_problem_t longer = dao_recompute_draft_problem(&player->draft);
+    dao_status_t status = dao_swap_find_bound(&longer, &bound);
+    *out_least_ns = status == DAO_OK ? bound.step_ns : UINT64_MAX;
+    return status;
+}
+
+/* Plans what others would run again, which was drafted with a status, as dao_recompute_plan_published() does:
+   so no plan is slower than theirs. What takes too long by its bound is left out. */
+static dao_status_t try_published(maker_t *maker, dao_recompute_player_t *player, dao_status_t status)
+{
+    const dao_swap_plan_config_t config = part_of_work(maker->problem, &maker->config->swap, WORK_PART);
+    dao_swap_ranking_t ranking;
+    uint64_t least_ns = UINT64_MAX, quick_ns;
+    if (status == DAO_ERR_LIMIT) {
+        return DAO_OK; /* it does not get through */
+    }
+    status = status == DAO_OK ? find_least(maker, player, &least_ns) : status;
+    if (status != DAO_OK || least_ns >= known_ns_of(maker)) {
+        return is_refusal(status) ? DAO_OK : status;
+    }
+    status = rank_variants(&player->draft, maker->problem, &maker->config->swap, &ranking, &quick_ns);
+    return status == DAO_OK ? try_draft(maker, player, &config, &ranking) : status;
+}
+
+/* Capuchin's order. A search that did not begin there had ended before. */
+static dao_status_t try_capuchin(maker_t *maker, dao_recompute_search_t *search)
+{
+    dao_status_t status = DAO_OK;
+    if (known_ns_of(maker) <= search->least_ns) {
+        return DAO_OK; /* nothing is quicker */
+    }
+    if (!search->is_ordered) {
+        status = dao_recompute_capuchin_choose(&search->player, search->ordered);
+    }
+    status = status == DAO_OK ? dao_recompute_capuchin_draft(&search->player, search->ordered) : status;
+    return try_published(maker, &search->player, status);
+}
+
+/* A step whose memory has no pages, and what plays it. */
+typedef struct published {
+    dao_swap_problem_t bytes;
+    dao_swap_step_t step;
+    dao_recompute_player_t player;
+} published_t;
+
+static void published_finish(published_t *published)
+{
+    dao_recompute_player_finish(&published->player);
+    dao_swap_step_finish(&published->step);
+}
+
+/* On an error there is nothing to finish. */
+static dao_status_t published_init(published_t *published, const dao_swap_problem_t *problem)
+{
+    *published = (published_t){.bytes = *problem};
+    published->bytes.page_bytes = 0;
+    dao_status_t status = dao_swap_step_init(&published->step, &published->bytes);
+    if (status != DAO_OK) {
+        return status;
+    }
+    status = dao_swap_step_check_capacity(&published->step, problem->capacity_bytes);
+    status = status == DAO_OK ? dao_recompute_player_init(&published->player, &published->step) : status;
+    if (status != DAO_OK) {
+        published_finish(published);
+    }
+    return status;
+}
+
+dao_status_t dao_recompute_plan_published(const dao_swap_problem_t *problem, uint32_t way,
+                                          const dao_swap_plan_config_t *config,
+                                          dao_recompute_plan_t **out_plan)
+{
+    static const dao_swap_plan_config_t defaults = {0};
+    config = config != NULL ? config : &defaults;
+    const dao_swap_plan_config_t part = part_of_work(problem, config, WORK_PART);
+    published_t published;
+    dao_swap_ranking_t ranking;
+    uint64_t quick_ns;
+    dao_status_t status = published_init(&published, problem);
+    if (status != DAO_OK) {
+        return status;
+    }
+    dao_recompute_draft_t *draft = &published.player.draft;
+    status = dao_recompute_published_draft(&published.player, way);
+    status = status == DAO_OK ? rank_variants(draft, problem, config, &ranking, &quick_ns) : status;
+    status = status == DAO_OK ? plan_ranked(draft, problem, &part, &ranking, out_plan) : status;
+    published_finish(&published);
+    return status;
+}
+
+/* The ways that copy nothing. */
+static dao_status_t try_baselines(maker_t *maker, uint64_t compute_ns)
+{
+    published_t published;
+    if (known_ns_of(maker) <= compute_ns) {
+        return DAO_OK; /* nothing is quicker */
+    }
+    dao_status_t status = published_init(&published, maker->problem);
+    if (status != DAO_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < DAO_RECOMPUTE_BASELINE_COUNT && status == DAO_OK; i++) {
+        status = dao_recompute_baseline_draft(&published.player, (dao_recompute_baseline_t)i);
+        status = try_published(maker, &published.player, status);
+    }
+    published_finish(&published);
+    return status;
+}
+
+/* ---- the search ---- */
 
 /* Searches for runs as if there were so much memory, and plans what is best for what there is.
    `*out_bound_ns`: of the best step that was found; UINT64_MAX: none. */
@@ -292,7 +460,8 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
         dao_recompute_search_run(&search);
         *out_bound_ns = search.kept[0].bound_ns;
         tell(maker, is_alone ? PART_ALONE : PART_KEPT);
-        status = try_kept(maker, &search);
+        status = is_alone ? try_kept_alone(maker, &search) : try_kept(maker, &search);
+        status = status == DAO_OK && !is_alone ? try_capuchin(maker, &search) : status;
     }
     dao_recompute_search_finish(&search);
     dao_swap_step_finish(&step);
@@ -311,6 +480,8 @@ static dao_status_t try_alone(maker_t *maker)
     }
     return status;
 }
+
+/* ---- the call ---- */
 
 /* Says why there is no plan. */
 static dao_status_t why_none(const maker_t *maker)
@@ -346,8 +517,7 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
     if (status != DAO_OK) {
         return status;
     }
-    maker_t maker = {
-        .problem = problem, .config = config, .work = dao_swap_work_limit(problem, &config->swap)};
+    maker_t maker = {.problem = problem, .config = config};
     if (config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
         uint64_t bound_ns;
         status = try_search(&maker, false, problem->capacity_bytes, &bound_ns);
@@ -356,6 +526,7 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
     status = status == DAO_OK ? try_plain(&maker, bound.step_ns) : status;
     tell(&maker, PART_ALONE);
     status = status == DAO_OK ? try_alone(&maker) : status; /* behind it, as its time is known before */
+    status = status == DAO_OK ? try_baselines(&maker, bound.compute_ns) : status;
     if (status == DAO_OK && maker.best == NULL) {
         status = why_none(&maker);
     }

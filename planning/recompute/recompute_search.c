@@ -19,7 +19,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/numbers/random.h"
-#include "planning/recompute/capuchin.h"
+#include "planning/recompute/published/recompute_published.h"
 #include "planning/swap/step/swap_bound.h"
 
 #include <stdlib.h>
@@ -82,19 +82,19 @@ static uint64_t fingerprint(const dao_recompute_draft_t *draft)
 /* Returns the kernels of the step whose runs are in the deciding window of the longer step. */
 static dao_recompute_window_t window_of(const dao_recompute_search_t *search, const dao_swap_bound_t *bound)
 {
-    const dao_recompute_run_t *runs = search->draft.runs;
+    const dao_recompute_run_t *runs = search->player.draft.runs;
     uint32_t last = bound->window_first_kernel + bound->window_kernel_count;
     if (bound->window_kernel_count == 0) {
         return search->tried_window; /* all of the step */
     }
     return (dao_recompute_window_t){runs[bound->window_first_kernel].kernel,
-                                    runs[(last - 1) % search->draft.kernel_count].kernel};
+                                    runs[(last - 1) % search->player.draft.kernel_count].kernel};
 }
 
 /* Returns the bound of the longer step that was drafted; UINT64_MAX if there is none. */
 static uint64_t bound_of(dao_recompute_search_t *search)
 {
-    uint64_t mixed = fingerprint(&search->draft);
+    uint64_t mixed = fingerprint(&search->player.draft);
     uint64_t known_count = dao_smaller(search->seen_count, SEEN_MAX);
     for (uint32_t i = 0; i < known_count; i++) {
         if (search->seen[i].fingerprint == mixed) {
@@ -103,7 +103,7 @@ static uint64_t bound_of(dao_recompute_search_t *search)
             return search->seen[i].bound_ns;
         }
     }
-    dao_swap_problem_t longer = dao_recompute_draft_problem(&search->draft);
+    dao_swap_problem_t longer = dao_recompute_draft_problem(&search->player.draft);
     dao_swap_bound_t bound;
     dao_status_t status = dao_swap_find_bound_cut(&longer, CUT_MAX, &bound);
     uint64_t bound_ns = status == DAO_OK ? bound.step_ns : UINT64_MAX;
@@ -118,11 +118,11 @@ static uint64_t weigh(dao_recompute_search_t *search)
 {
     uint64_t compute_ns = search->step->time_before[search->step->kernel_count];
     search->tried_window = (dao_recompute_window_t){0, search->step->kernel_count};
-    if (!dao_recompute_play_run(search->play, &search->tried.rule, search->tried.is_given_up) ||
-        compute_ns + search->draft.again_ns >= kept_of(search, search->tried.origin)->bound_ns) {
+    if (!dao_recompute_play_run(search->player.play, &search->tried.rule, search->tried.is_given_up) ||
+        compute_ns + search->player.draft.again_ns >= kept_of(search, search->tried.origin)->bound_ns) {
         return UINT64_MAX;
     }
-    return search->is_alone ? compute_ns + search->draft.again_ns : bound_of(search);
+    return search->is_alone ? compute_ns + search->player.draft.again_ns : bound_of(search);
 }
 
 /* Returns true if the search is over. */
@@ -248,8 +248,8 @@ static uint32_t list_members(const dao_recompute_search_t *search, member_t *mem
     uint32_t count = 0;
     for (uint32_t i = 0; i < search->step->access_count; i++) {
         if (search->step->accesses[i].inactive_length > 1 &&
-            (dao_recompute_play_may_give_up(search->play, i) ||
-             dao_recompute_play_may_hold(search->play, i))) {
+            (dao_recompute_play_may_give_up(search->player.play, i) ||
+             dao_recompute_play_may_hold(search->player.play, i))) {
             members[count++] = (member_t){key_of(search->step, i), i};
         }
     }
@@ -326,7 +326,7 @@ static void try_held(dao_recompute_search_t *search, const member_t *members, ui
                      uint64_t *best_ns)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (dao_recompute_play_may_hold(search->play, members[i].access)) {
+        if (dao_recompute_play_may_hold(search->player.play, members[i].access)) {
             search->tried.is_given_up[members[i].access] = true;
         }
     }
@@ -337,15 +337,12 @@ static void try_held(dao_recompute_search_t *search, const member_t *members, ui
 /* Without memory for it, it is left out. */
 static void try_order(dao_recompute_search_t *search, bool *best, uint64_t *best_ns)
 {
-    dao_capuchin_way_t *ways = dao_host_calloc((size_t)search->step->access_count + 1, sizeof(*ways));
-    if (ways != NULL && dao_capuchin_choose(&search->contents, search->play, ways) == DAO_OK) {
-        for (uint32_t i = 0; i < search->step->access_count; i++) {
-            search->tried.is_given_up[i] = ways[i] == DAO_CAPUCHIN_AGAIN;
-        }
+    search->is_ordered = dao_recompute_capuchin_choose(&search->player, search->ordered) == DAO_OK;
+    if (search->is_ordered) {
+        memcpy(search->tried.is_given_up, search->ordered, search->step->access_count * sizeof(bool));
         search->tried.origin = DAO_RECOMPUTE_ORIGIN_ORDER;
         try_beside(search, best, best_ns);
     }
-    dao_host_free(ways);
 }
 
 /* Lists of the members those that live over the moment of most bytes, the least time a byte first. */
@@ -393,8 +390,8 @@ static void begin_sets(dao_recompute_search_t *search)
     bool has_rule = search->kept[0].bound_ns != UINT64_MAX;
     size_t bytes = search->step->access_count * sizeof(bool);
     if (has_rule) {
-        (void)dao_recompute_play_run(search->play, &search->kept[0].rule, NULL);
-        memcpy(search->tried.is_given_up, dao_recompute_play_given_up(search->play), bytes);
+        (void)dao_recompute_play_run(search->player.play, &search->kept[0].rule, NULL);
+        memcpy(search->tried.is_given_up, dao_recompute_play_given_up(search->player.play), bytes);
     } else {
         memset(search->tried.is_given_up, 0, bytes);
     }
@@ -453,20 +450,16 @@ void dao_recompute_search_run(dao_recompute_search_t *search)
 
 bool dao_recompute_search_replay(dao_recompute_search_t *search, const dao_recompute_choice_t *choice)
 {
-    return dao_recompute_play_run(search->play, &choice->rule, choice->is_given_up);
+    return dao_recompute_play_run(search->player.play, &choice->rule, choice->is_given_up);
 }
 
 dao_status_t dao_recompute_search_init(dao_recompute_search_t *search, const dao_swap_step_t *step)
 {
     size_t accesses = (size_t)step->access_count + 1;
     *search = (dao_recompute_search_t){.step = step};
-    dao_status_t status = dao_recompute_contents_init(&search->contents, step);
-    status = status == DAO_OK ? dao_recompute_reach_init(&search->reach, &search->contents) : status;
-    status = status == DAO_OK ? dao_recompute_draft_init(&search->draft, step->problem) : status;
-    status = status == DAO_OK
-                 ? dao_recompute_play_create(&search->contents, &search->reach, &search->draft, &search->play)
-                 : status;
-    bool has_choices = (search->tried.is_given_up = dao_host_calloc(accesses, sizeof(bool))) != NULL;
+    dao_status_t status = dao_recompute_player_init(&search->player, step);
+    bool has_choices = (search->tried.is_given_up = dao_host_calloc(accesses, sizeof(bool))) != NULL &&
+                       (search->ordered = dao_host_calloc(accesses, sizeof(bool))) != NULL;
     for (uint32_t i = 0; i < DAO_RECOMPUTE_KEPT_MAX; i++) {
         search->kept[i].bound_ns = UINT64_MAX;
         search->kept[i].origin = (dao_recompute_origin_t)i;
@@ -484,9 +477,7 @@ void dao_recompute_search_finish(dao_recompute_search_t *search)
         dao_host_free(search->kept[i].is_given_up);
     }
     dao_host_free(search->tried.is_given_up);
-    dao_recompute_play_destroy(search->play);
-    dao_recompute_draft_finish(&search->draft);
-    dao_recompute_reach_finish(&search->reach);
-    dao_recompute_contents_finish(&search->contents);
+    dao_host_free(search->ordered);
+    dao_recompute_player_finish(&search->player);
     memset(search, 0, sizeof(*search));
 }

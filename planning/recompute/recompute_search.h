@@ -3,7 +3,7 @@
 #ifndef DAO_PLANNING_RECOMPUTE_SEARCH_H
 #define DAO_PLANNING_RECOMPUTE_SEARCH_H
 
-#include "planning/recompute/recompute_play.h"
+#include "planning/recompute/play/recompute_player.h"
 
 /* Where a choice comes from. The best one of each is kept, to be planned: a bound does not say of different
    choices which one has the quicker plan. */
@@ -47,14 +47,13 @@ typedef struct dao_recompute_search {
     void *try_user;
     uint32_t tries_left;
     uint64_t least_ns; /* no choice is better than this */
-    dao_recompute_contents_t contents;
-    dao_recompute_reach_t reach;
-    dao_recompute_draft_t draft;
-    dao_recompute_play_t *play;
+    dao_recompute_player_t player;
     dao_recompute_choice_t kept[DAO_RECOMPUTE_KEPT_MAX]; /* of each origin, the best one first */
     dao_recompute_choice_t tried;
-    dao_recompute_window_t tried_window;               /* of the bound of `tried` */
-    dao_recompute_window_t best_window;                /* of that of the best set */
+    bool *ordered;                       /* of each access: what it leaves is given up by Capuchin's order */
+    bool is_ordered;                     /* that has been asked for */
+    dao_recompute_window_t tried_window; /* of the bound of `tried` */
+    dao_recompute_window_t best_window;  /* of that of the best set */
     dao_recompute_seen_t seen[DAO_RECOMPUTE_SEEN_MAX]; /* the latest ones */
     uint32_t seen_count;                               /* of all that were weighed */
     bool is_seen;                                      /* what was tried had been weighed before */

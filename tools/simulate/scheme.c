@@ -4,9 +4,9 @@
 
 #include "base/report/error.h"
 #include "base/threads/sync.h"
+#include "planning/recompute/published/recompute_baselines.h"
+#include "planning/recompute/recompute_plan.h"
 #include "planning/swap/step/swap_tier.h"
-#include "tools/simulate/again/capuchin_plan.h"
-#include "tools/simulate/again/recompute_baselines.h"
 
 #include <dao/recompute.h>
 
@@ -193,7 +193,8 @@ static dao_status_t run_capuchin(const dao_scheme_t *scheme, const dao_scheme_in
     (void)scheme;
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes, .runs_again = true};
     uint64_t begin_ns = dao_clock_ns();
-    dao_status_t status = dao_capuchin_plan_make(input->problem, &config, &plan);
+    dao_status_t status =
+        dao_recompute_plan_published(input->problem, DAO_RECOMPUTE_CAPUCHIN, &config, &plan);
     out_run->plan_ns = dao_clock_ns() - begin_ns;
     status = status == DAO_OK ? play_again(input->problem, plan, input->step_count, out_run) : status;
     dao_recompute_plan_destroy(plan);

@@ -3,6 +3,7 @@
    than swapping alone; not faster than the bound. And the check of such steps finds what is wrong with one.
  */
 #include "base/report/fault.h"
+#include "planning/recompute/recompute_plan.h"
 #include "tests/support/models/swap_machine.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/sanitizer.h"
@@ -140,6 +141,64 @@ static void every_run_reads_what_the_first_one_did(void)
     }
     printf("%d with repeated runs, %d faster than swapping, %d without copies\n", with_runs, faster, alone);
     CU_ASSERT(with_runs > TEST_ROUNDS(10) && faster > TEST_ROUNDS(10) && alone > 0);
+}
+
+/* Returns what the best of others takes, planned as ours is; UINT64_MAX: none gets through. Capuchin is not
+   asked where nothing may be copied. */
+static uint64_t best_published_ns(bool is_alone)
+{
+    const dao_swap_plan_config_t config = {.work_limit = LITTLE_WORK};
+    uint64_t best_ns = UINT64_MAX;
+    for (uint32_t way = 0; way < (is_alone ? DAO_RECOMPUTE_CAPUCHIN : DAO_RECOMPUTE_PUBLISHED_COUNT); way++) {
+        dao_recompute_plan_t *plan = NULL;
+        dao_status_t status = dao_recompute_plan_published(&box.problem, way, &config, &plan);
+        CU_ASSERT_FATAL(status == DAO_OK || status == DAO_ERR_LIMIT);
+        const dao_swap_schedule_t *schedule = dao_recompute_plan_schedule(plan);
+        bool moves = plan != NULL && schedule->in_bytes + schedule->out_bytes > 0;
+        if (plan != NULL && !(is_alone && moves) && schedule->step_ns < best_ns) {
+            best_ns = schedule->step_ns;
+        }
+        dao_recompute_plan_destroy(plan);
+    }
+    return best_ns;
+}
+
+/* A search of one try finds next to nothing, so that others often would be quicker. */
+static void no_plan_is_slower_than_what_others_run_again(void)
+{
+    uint64_t random = dao_test_seed("others", 20261130);
+    int equal = 0, alone = 0;
+    for (int round = 0; round < 120; round++) {
+        draw_layers(&random);
+        let_repeat(round % 2 == 0 ? NULL : &random);
+        box.problem.host =
+            (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S / dao_random_between(&random, 1, 30),
+                              .duplex = round % 3 == 0 ? DAO_SWAP_DUPLEX_HALF : DAO_SWAP_DUPLEX_FULL};
+        box.problem.host.out_bytes_per_second =
+            round % 4 == 0 ? box.problem.host.in_bytes_per_second / 2 + 1 : 0;
+        dao_swap_bound_t whole = {0};
+        CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&box.problem, &whole), DAO_OK);
+        box.problem.capacity_bytes =
+            whole.least_capacity_bytes +
+            (whole.peak_bytes - whole.least_capacity_bytes) * dao_random_below(&random, 8) / 8;
+        box.problem.page_bytes = 0;
+        for (int mode = 0; mode < 2; mode++) {
+            bool is_alone = mode == DAO_RECOMPUTE_MODE_ONLY;
+            const dao_recompute_config_t config = {
+                .mode = (dao_recompute_mode_t)mode, .try_count = 1, .swap = {.work_limit = LITTLE_WORK}};
+            dao_recompute_plan_t *plan = NULL;
+            dao_status_t status = dao_recompute_plan_make(&box.problem, &config, &plan);
+            CU_ASSERT_FATAL(status == DAO_OK || (is_alone && status == DAO_ERR_LIMIT));
+            uint64_t others_ns = best_published_ns(is_alone);
+            uint64_t ours_ns = plan != NULL ? dao_recompute_plan_schedule(plan)->step_ns : UINT64_MAX;
+            CU_ASSERT(ours_ns <= others_ns);
+            equal += ours_ns == others_ns && others_ns != UINT64_MAX;
+            alone += is_alone && others_ns != UINT64_MAX;
+            dao_recompute_plan_destroy(plan);
+        }
+    }
+    printf("%d equal to others, %d of others without copies\n", equal, alone);
+    CU_ASSERT(equal > 10 && alone > 10);
 }
 
 /* What leaves goes to the host as far as its limit goes, to a file, or is made again; where copies alone do
@@ -503,6 +562,7 @@ static CU_TestInfo tests[] = {
     {"every run reads what the first one did", every_run_reads_what_the_first_one_did},
     {"tiers keep their limits", tiers_keep_their_limits},
     {"a chain is cut into segments", a_chain_is_cut_into_segments},
+    {"no plan is slower than what others run again", no_plan_is_slower_than_what_others_run_again},
     {"runs alone are found where bytes just fit", runs_alone_are_found_where_bytes_just_fit},
     {"a change in place is made from the start", a_change_in_place_is_made_from_the_start},
     {"what has been written since is not read again", what_has_been_written_since_is_not_read_again},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/simulate/again/recompute_sets.h"
+#include "planning/recompute/published/recompute_sets.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"

@@ -19,12 +19,10 @@
    The last four choose once, of contents that live from the forward into the backward run; the moment with
    the most live bytes parts the two. All of them count bytes, no addresses, which flatters them: our own
    plans have addresses. */
-#ifndef DAO_TOOLS_RECOMPUTE_BASELINES_H
-#define DAO_TOOLS_RECOMPUTE_BASELINES_H
+#ifndef DAO_PLANNING_RECOMPUTE_BASELINES_H
+#define DAO_PLANNING_RECOMPUTE_BASELINES_H
 
-#include "base/report/error.h"
-
-#include <dao/recompute.h>
+#include "planning/recompute/play/recompute_player.h"
 
 typedef enum dao_recompute_baseline {
     DAO_RECOMPUTE_BASELINE_DTR = 0,
@@ -45,6 +43,11 @@ typedef struct dao_recompute_baseline_run {
     uint64_t again_ns;
     uint32_t again_count;
 } dao_recompute_baseline_run_t;
+
+/* Drafts what a baseline runs again in the capacity of the player's problem. DAO_ERR_LIMIT, with a message:
+   it does not get through; DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_recompute_baseline_draft(dao_recompute_player_t *player,
+                                                        dao_recompute_baseline_t baseline);
 
 /* Runs a step in the problem's capacity. DAO_ERR_LIMIT, with a message: it does not get through;
    DAO_ERR_NO_HOST_MEMORY; as dao_swap_find_bound(). */

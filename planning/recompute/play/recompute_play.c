@@ -29,7 +29,7 @@
    meanwhile, and goes once nothing holds or reads it. A tensor that was ever moved
    keeps its slot in its tier for the whole step, as in plans of copies; no tier has more slots than its
    limit. */
-#include "planning/recompute/recompute_play.h"
+#include "planning/recompute/play/recompute_play.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step that is played, and all that this takes. */
-#ifndef DAO_TOOLS_RECOMPUTE_PLAYER_H
-#define DAO_TOOLS_RECOMPUTE_PLAYER_H
+#ifndef DAO_PLANNING_RECOMPUTE_PLAYER_H
+#define DAO_PLANNING_RECOMPUTE_PLAYER_H
 
-#include "planning/recompute/recompute_play.h"
+#include "planning/recompute/play/recompute_play.h"
 
 typedef struct dao_recompute_player {
     dao_recompute_contents_t contents;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planning/recompute/recompute_step.h"
+#include "planning/recompute/play/recompute_step.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

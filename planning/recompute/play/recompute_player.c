@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/simulate/again/recompute_player.h"
+#include "planning/recompute/play/recompute_player.h"
 
 dao_status_t dao_recompute_player_init(dao_recompute_player_t *player, const dao_swap_step_t *step)
 {

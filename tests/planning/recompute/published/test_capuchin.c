@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Capuchin's order: a step worked out by hand; random steps against a model that looks at every nanosecond
    and keeps nothing from one choice to the next; and plans, which read what they should and beat no bound. */
-#include "planning/recompute/capuchin.h"
+#include "planning/recompute/play/recompute_player.h"
+#include "planning/recompute/published/capuchin.h"
+#include "planning/recompute/recompute_plan.h"
 #include "planning/swap/step/swap_tier.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
-#include "tools/simulate/again/capuchin_plan.h"
-#include "tools/simulate/again/recompute_player.h"
 
 #include <string.h>
 
@@ -419,7 +419,8 @@ static void plans_read_what_they_should_and_beat_no_bound(void)
             continue; /* too little for a kernel */
         }
         const dao_swap_plan_config_t config = {.addresses = DAO_SWAP_ADDRESSES_NONE};
-        CU_ASSERT_EQUAL_FATAL(dao_capuchin_plan_make(&box.problem, &config, &plan), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(
+            dao_recompute_plan_published(&box.problem, DAO_RECOMPUTE_CAPUCHIN, &config, &plan), DAO_OK);
         const dao_recompute_step_t *longer = dao_recompute_plan_step(plan);
         CU_ASSERT_EQUAL(dao_recompute_check(&box.problem, longer), DAO_OK);
         CU_ASSERT(dao_recompute_plan_schedule(plan)->step_ns >= bound.step_ns);
@@ -436,7 +437,8 @@ static void too_little_for_a_kernel_is_refused(void)
 {
     dao_recompute_plan_t *plan = NULL;
     make_step(false, BILLION, 19);
-    CU_ASSERT_EQUAL(dao_capuchin_plan_make(&box.problem, NULL, &plan), DAO_ERR_KERNEL_TOO_LARGE);
+    CU_ASSERT_EQUAL(dao_recompute_plan_published(&box.problem, DAO_RECOMPUTE_CAPUCHIN, NULL, &plan),
+                    DAO_ERR_KERNEL_TOO_LARGE);
     CU_ASSERT_PTR_NULL(plan);
 }
 

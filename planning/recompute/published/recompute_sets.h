@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of contents that are chosen before a step runs, to be computed again: those of recompute_baselines.h
    that look at no moment of the step. */
-#ifndef DAO_TOOLS_RECOMPUTE_SETS_H
-#define DAO_TOOLS_RECOMPUTE_SETS_H
+#ifndef DAO_PLANNING_RECOMPUTE_SETS_H
+#define DAO_PLANNING_RECOMPUTE_SETS_H
 
-#include "planning/recompute/recompute_play.h"
-#include "tools/simulate/again/recompute_baselines.h"
+#include "planning/recompute/play/recompute_play.h"
+#include "planning/recompute/published/recompute_baselines.h"
 
 /* A content that lives over the turn from the forward to the backward run, and may be made again. */
 typedef struct dao_recompute_item {

@@ -4,8 +4,8 @@
 #ifndef DAO_PLANNING_RECOMPUTE_PLAY_H
 #define DAO_PLANNING_RECOMPUTE_PLAY_H
 
-#include "planning/recompute/recompute_reach.h"
-#include "planning/recompute/recompute_step.h"
+#include "planning/recompute/play/recompute_reach.h"
+#include "planning/recompute/play/recompute_step.h"
 
 /* Another choice of victims, of which only such leave whose content can be made again. Contents are named by
    the access that wrote them. */

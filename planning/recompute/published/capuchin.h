@@ -25,7 +25,7 @@
 #ifndef DAO_PLANNING_CAPUCHIN_H
 #define DAO_PLANNING_CAPUCHIN_H
 
-#include "planning/recompute/recompute_play.h"
+#include "planning/recompute/play/recompute_play.h"
 
 /* What a tensor does between an access and the next one. */
 typedef enum dao_capuchin_way {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "planning/recompute/capuchin.h"
+#include "planning/recompute/published/capuchin.h"
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Published ways to choose what is computed again: with all memory nothing is, none is below the bound, and
    on a chain each does what its paper says. */
+#include "planning/recompute/published/recompute_baselines.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
-#include "tools/simulate/again/recompute_baselines.h"
 
 #include <stdio.h>
 

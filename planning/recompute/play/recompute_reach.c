@@ -4,7 +4,7 @@
    itself be made again. What is changed in place has to be made from the start: the change has consumed the
    old content. Inputs are written before what is made of them, so one pass over the accesses in their order
    finds all. Only contents of this step count; those of the step before were made of what may be gone. */
-#include "planning/recompute/recompute_reach.h"
+#include "planning/recompute/play/recompute_reach.h"
 
 #include "base/memory/host.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/simulate/again/recompute_baselines.h"
+#include "planning/recompute/published/recompute_baselines.h"
 
 #include "base/memory/host.h"
-#include "tools/simulate/again/recompute_player.h"
-#include "tools/simulate/again/recompute_sets.h"
+#include "planning/recompute/published/recompute_sets.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -191,19 +190,9 @@ static void dtr_finish(dtr_t *dtr)
 
 /* ---- a step that is played ---- */
 
-static dao_recompute_baseline_run_t run_of(const dao_recompute_player_t *player)
-{
-    const dao_swap_step_t *step = player->contents.step;
-    return (dao_recompute_baseline_run_t){
-        .step_ns = step->time_before[step->kernel_count] + player->draft.again_ns,
-        .again_ns = player->draft.again_ns,
-        .again_count = player->draft.kernel_count - step->kernel_count,
-    };
-}
-
 /* Plays by scores. `*out_is_found`: it gets through. */
 static dao_status_t play_scores(dao_recompute_player_t *player, dao_recompute_baseline_t baseline,
-                                dao_recompute_baseline_run_t *out_run, bool *out_is_found)
+                                bool *out_is_found)
 {
     dtr_t dtr;
     const dao_recompute_judge_t judge = {.score = score, .left = left, .came = came, .user = &dtr};
@@ -214,52 +203,70 @@ static dao_status_t play_scores(dao_recompute_player_t *player, dao_recompute_ba
                               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory to play a step");
     if (status == DAO_OK) {
         *out_is_found = dao_recompute_play_run(player->play, &rule, NULL);
-        *out_run = run_of(player);
     }
     dtr_finish(&dtr);
     return status;
 }
 
-/* Plays a choice that was made before, and keeps it if it fits and is the quickest. */
-static dao_status_t play_set(dao_recompute_player_t *player, const bool *is_given_up,
-                             dao_recompute_baseline_run_t *best, bool *is_found)
+/* For a choice that was made before. */
+static const dao_recompute_rule_t choice_rule = {.capacity_bytes = UINT64_MAX, .move_price = -1};
+
+/* Plays such a choice. `*out_fits`: it gets through. */
+static dao_status_t play_set(dao_recompute_player_t *player, const bool *is_given_up, bool *out_fits)
 {
-    const dao_recompute_rule_t rule = {.capacity_bytes = UINT64_MAX, .move_price = -1};
     dao_swap_step_t longer;
-    if (!dao_recompute_play_run(player->play, &rule, is_given_up)) {
+    *out_fits = false;
+    if (!dao_recompute_play_run(player->play, &choice_rule, is_given_up)) {
         return DAO_OK; /* more runs than the play takes */
     }
-    dao_recompute_baseline_run_t run = run_of(player);
     dao_swap_problem_t problem = dao_recompute_draft_problem(&player->draft);
     dao_status_t status = dao_swap_step_init(&longer, &problem);
-    if (status != DAO_OK) {
-        return status;
+    if (status == DAO_OK) {
+        uint64_t peak_bytes = longer.live_bytes[dao_recompute_sets_turn(&longer)];
+        *out_fits = peak_bytes <= player->contents.step->problem->capacity_bytes;
+        dao_swap_step_finish(&longer);
     }
-    uint64_t peak_bytes = longer.live_bytes[dao_recompute_sets_turn(&longer)];
-    dao_swap_step_finish(&longer);
-    if (peak_bytes <= player->contents.step->problem->capacity_bytes &&
-        (!*is_found || run.step_ns < best->step_ns)) {
-        *best = run;
-        *is_found = true;
-    }
-    return DAO_OK;
+    return status;
 }
 
-/* Tries all sets that a baseline would choose from. */
+/* Tries all sets that a baseline would choose from, and plays the quickest one that fits. */
 static dao_status_t play_sets(dao_recompute_player_t *player, dao_recompute_baseline_t baseline,
-                              dao_recompute_baseline_run_t *out_run, bool *out_is_found)
+                              bool *out_is_found)
 {
     dao_recompute_sets_t sets;
+    uint64_t best_ns = UINT64_MAX;
+    uint32_t best = 0;
+    bool fits = false;
     dao_status_t status = dao_recompute_sets_init(&sets, &player->contents, player->play);
     if (status == DAO_OK && baseline == DAO_RECOMPUTE_BASELINE_KNAPSACK) {
         status = dao_recompute_sets_fill_knapsack(&sets);
     }
     for (uint32_t i = 0; status == DAO_OK && i < dao_recompute_sets_count(&sets, baseline); i++) {
         dao_recompute_sets_choose(&sets, baseline, i);
-        status = play_set(player, sets.is_given_up, out_run, out_is_found);
+        status = play_set(player, sets.is_given_up, &fits);
+        if (fits && player->draft.again_ns < best_ns) {
+            best_ns = player->draft.again_ns;
+            best = i;
+        }
+    }
+    *out_is_found = best_ns != UINT64_MAX;
+    if (status == DAO_OK && *out_is_found) {
+        dao_recompute_sets_choose(&sets, baseline, best);
+        *out_is_found = dao_recompute_play_run(player->play, &choice_rule, sets.is_given_up);
     }
     dao_recompute_sets_finish(&sets);
     return status;
+}
+
+dao_status_t dao_recompute_baseline_draft(dao_recompute_player_t *player, dao_recompute_baseline_t baseline)
+{
+    bool is_found = false;
+    dao_status_t status =
+        (baseline < DAO_RECOMPUTE_BASELINE_SQRT ? play_scores : play_sets)(player, baseline, &is_found);
+    return status != DAO_OK || is_found
+               ? status
+               : dao_error(DAO_ERR_LIMIT, "the step does not get through in %" PRIu64 " bytes without copies",
+                           player->contents.step->problem->capacity_bytes);
 }
 
 dao_status_t dao_recompute_baseline(const dao_swap_problem_t *problem, dao_recompute_baseline_t baseline,
@@ -268,7 +275,6 @@ dao_status_t dao_recompute_baseline(const dao_swap_problem_t *problem, dao_recom
     dao_swap_problem_t bytes = *problem;
     dao_swap_step_t step;
     dao_recompute_player_t player;
-    bool is_found = false;
     bytes.page_bytes = 0;
     dao_status_t status = dao_swap_step_init(&step, &bytes);
     if (status != DAO_OK) {
@@ -277,15 +283,16 @@ dao_status_t dao_recompute_baseline(const dao_swap_problem_t *problem, dao_recom
     status = dao_swap_step_check_capacity(&step, bytes.capacity_bytes);
     if (status == DAO_OK) {
         status = dao_recompute_player_init(&player, &step);
+        status = status == DAO_OK ? dao_recompute_baseline_draft(&player, baseline) : status;
         if (status == DAO_OK) {
-            status = (baseline < DAO_RECOMPUTE_BASELINE_SQRT ? play_scores : play_sets)(&player, baseline,
-                                                                                        out_run, &is_found);
+            *out_run = (dao_recompute_baseline_run_t){
+                .step_ns = step.time_before[step.kernel_count] + player.draft.again_ns,
+                .again_ns = player.draft.again_ns,
+                .again_count = player.draft.kernel_count - step.kernel_count,
+            };
         }
         dao_recompute_player_finish(&player);
     }
     dao_swap_step_finish(&step);
-    return status != DAO_OK || is_found
-               ? status
-               : dao_error(DAO_ERR_LIMIT, "the step does not get through in %" PRIu64 " bytes without copies",
-                           problem->capacity_bytes);
+    return status;
 }
