@@ -309,7 +309,23 @@ done
 expect 1 "has no devices to choose from" report "$trace" -o "$folder/chosen.html" --of 0
 
 # Every command takes a folder, and refuses one without a step in the same words; and a pipe by its name.
-mkdir "$folder/no_step"
+mkdir "$folder/no_step" "$folder/chain"
+awk -v name="$folder/chain/chain" 'BEGIN {
+    for (i = 0; i < 16; i++) {
+        kept = i < 8 ? i + 1 : 16 - i
+        reads = i == 0 ? 0 : i < 8 ? "0," i : kept
+        line = "{\"op\":\"" i "th:f\",\"id\":" i ",\"inputs\":[" reads "],\"outputs\":[" (i < 8 ? kept : "")
+        line = line "],\"mutates\":[" (i < 8 ? "" : 0) "],\"temporary\":[],\"release\":["
+        io = io (i > 0 ? "," : "") line (i < 8 ? "" : kept) "]}"
+        cost = cost (i > 0 ? "," : "") "\"" i "\":0.5"
+        resize = resize (i > 0 ? "," : "") "[]"
+        if (i < 9) size = size (i > 0 ? "," : "") "\"" i "\":8192"
+    }
+    print "[" io "]" >(name ".io_info.json")
+    print "{" size "}" >(name ".1.tensor_size.json")
+    print "{" cost "}" >(name ".1.cost_info.json")
+    print "[" resize "]" >(name ".1.resize_info.json")
+}'
 cp "${trace%/*}/gpt6.7b.tr" "$folder/no_step"
 mkfifo "$folder/pipe"
 for command in info plan replay "fit --memory 8GiB" simulate run "report -o $folder/of.html" \
@@ -319,7 +335,7 @@ for command in info plan replay "fit --memory 8GiB" simulate run "report -o $fol
     # shellcheck disable=SC2086
     expect 1 "pipe: this is not a regular file; - reads standard input" $command "$folder/pipe"
     # shellcheck disable=SC2086
-    expect 0 "" $command "$trace"
+    expect 0 "" $command "$folder/chain"
 done
 expect 1 "x.tr: No such file" info "$folder/x.tr"
 expect 0 "gpt6.7b" info "${trace%/*}/gpt6.7b.tr"
