@@ -327,7 +327,8 @@ static void wrong_options_are_refused(void)
     CU_ASSERT_EQUAL(dao_tag_limit_set(nowhere, tag, 1), DAO_ERR_NO_DEVICE);
 }
 
-static void a_handle_counts_until_its_stream_is_done(void)
+/* As what dao_free_async() frees does. */
+static void a_handle_counts_until_its_release(void)
 {
     dao_place_t device = dao_place_of(dao_device_place(0));
     dao_tag_t tag = tag_named("handle");
@@ -339,12 +340,12 @@ static void a_handle_counts_until_its_stream_is_done(void)
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &stream), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1 * MIB, stream, &memory), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_stream_host_func(stream, dao_gate_wait, &gate), DAO_OK);
-    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
     CU_ASSERT_EQUAL(stats_of(device, tag).used_bytes, 1 * MIB);
-    dao_gate_open(&gate);
-    CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, 1), DAO_OK); /* waits for the free */
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
     CU_ASSERT_EQUAL(stats_of(device, tag).used_bytes, 0);
+    CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, 1), DAO_OK);
     CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, 0), DAO_OK);
+    dao_gate_open(&gate);
     dao_stream_destroy(stream);
     CU_ASSERT_EQUAL(dao_tag_set_current(0), tag);
     dao_gate_finish(&gate);
@@ -561,7 +562,7 @@ static CU_TestInfo place_tests[] = {
     {"a block can name its tag and alignment", a_block_can_name_its_tag_and_alignment},
     {"one refused request is counted once", one_refused_request_is_counted_once},
     {"wrong options are refused", wrong_options_are_refused},
-    {"a handle counts until its stream is done", a_handle_counts_until_its_stream_is_done},
+    {"a handle counts until its release", a_handle_counts_until_its_release},
     {"threads fill a tag to its last block", threads_fill_a_tag_to_its_last_block},
     {"a walk shows the tags of a place", a_walk_shows_the_tags_of_a_place},
     {"what could not be had is no peak", what_could_not_be_had_is_no_peak},
