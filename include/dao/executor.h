@@ -633,7 +633,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, cons
     X(uint64_t, live_tensor_count, "tensors with a handle or a pending access")                              \
     X(uint64_t, plan_count, "plans that are kept")                                                           \
     X(uint64_t, paged_plan_count, "of these, plans with large tensors in pages")                             \
-    X(uint64_t, planning_count, "plans that are being made, or lie ready")                                   \
+    X(uint64_t, planning_count, "plans that are being made, lie ready, or wait for the measured times")      \
     X(uint64_t, mapped_page_count, "pages that plans have mapped at addresses of their own")                 \
     X(uint64_t, page_call_count, "pages that were mapped or unmapped, a call of the driver each")            \
     X(uint64_t, plan_hit_count, "steps that followed a plan to their end")                                   \

@@ -693,7 +693,9 @@ void dao_engine_stats(const dao_engine_t *engine, dao_executor_stats_t *out_stat
     out_stats->host_used_bytes = engine->host_tier.used_bytes;
     out_stats->peak_host_used_bytes = engine->host_tier.peak_used_bytes;
     out_stats->paged_plan_count = engine->learner != NULL ? dao_step_learner_paged_count(engine->learner) : 0;
-    out_stats->planning_count = engine->learner != NULL && engine->learner->submitted != NULL ? 1 : 0;
+    bool is_measuring = engine->profiler.state == DAO_PROFILER_DRAINING;
+    out_stats->planning_count =
+        engine->learner != NULL && (engine->learner->submitted != NULL || is_measuring) ? 1 : 0;
     out_stats->mapped_page_count = atomic_load(&engine->pages.mapped);
     out_stats->page_call_count = atomic_load(&engine->pages.map_calls);
     out_stats->plan_count = engine->learner != NULL ? dao_step_learner_plan_count(engine->learner) : 0;

@@ -27,9 +27,8 @@ enum { PAGE_BYTES = 2 << 20, HUGE_ALIGNMENT = 4096 };
 
 enum { LEARN_ALL_STEPS = DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS };
 
-/* How long a measured step is waited for, and how often it and its plan are looked for. */
-#define MEASURE_WAIT_NS (UINT64_C(60) * 1000000000)
-#define PLAN_LOOK_NS    (UINT64_C(5) * 1000000)
+/* How often a plan is looked for. */
+#define PLAN_LOOK_NS (UINT64_C(5) * 1000000)
 
 /* Makes the content of the measured pass differ from what the pass before left behind. */
 #define MEASURED_SALT UINT64_C(0x5851f42d4c957f2d)
@@ -288,14 +287,13 @@ static dao_status_t push_steps(run_t *run, uint32_t first, uint32_t count)
 }
 
 /* The plan is made meanwhile, by a thread of the executor's: a first one, then a better one, or none, behind
-   the step that was measured. It is waited for however long it takes. What fits needs none. */
+   the step that was measured. It is waited for however long it takes. What fits needs none, and a step whose
+   times could not be had gets none. */
 static dao_status_t wait_for_plan(run_t *run, bool copies_nothing)
 {
-    uint64_t deadline_ns = dao_clock_ns() + MEASURE_WAIT_NS;
     dao_executor_stats_t stats;
     dao_status_t status = dao_executor_stats_get(run->executor, &stats);
-    while (status == DAO_OK && stats.eviction_count > 0 &&
-           (stats.planning_count > 0 || (stats.measured_step_count == 0 && dao_clock_ns() < deadline_ns))) {
+    while (status == DAO_OK && stats.eviction_count > 0 && stats.planning_count > 0) {
         dao_sleep_until(dao_clock_ns() + PLAN_LOOK_NS);
         status = dao_executor_sync(run->executor);
         status = status == DAO_OK ? dao_executor_stats_get(run->executor, &stats) : status;
