@@ -52,6 +52,7 @@ typedef struct maker {
     const dao_swap_problem_t *problem;
     const dao_recompute_config_t *config;
     dao_recompute_plan_t *best;
+    dao_swap_cancel_t cancel;
     dao_error_record_t refusal; /* what the plan without runs again lacks; DAO_OK: nothing */
     uint32_t part_begin, done;  /* where the part of the progress begins, and what was told */
 } maker_t;
@@ -373,8 +374,9 @@ static void published_finish(published_t *published)
     dao_swap_step_finish(&published->step);
 }
 
-/* On an error there is nothing to finish. */
-static dao_status_t published_init(published_t *published, const dao_swap_problem_t *problem)
+/* On an error there is nothing to finish. The cancel is borrowed. */
+static dao_status_t published_init(published_t *published, const dao_swap_problem_t *problem,
+                                   dao_swap_cancel_t *cancel)
 {
     *published = (published_t){.bytes = *problem};
     published->bytes.page_bytes = 0;
@@ -382,6 +384,7 @@ static dao_status_t published_init(published_t *published, const dao_swap_proble
     if (status != DAO_OK) {
         return status;
     }
+    published->step.cancel = cancel;
     status = dao_swap_step_check_capacity(&published->step, problem->capacity_bytes);
     status = status == DAO_OK ? dao_recompute_player_init(&published->player, &published->step) : status;
     if (status != DAO_OK) {
@@ -397,10 +400,11 @@ dao_status_t dao_recompute_plan_published(const dao_swap_problem_t *problem, uin
     static const dao_swap_plan_config_t defaults = {0};
     config = config != NULL ? config : &defaults;
     const dao_swap_plan_config_t part = part_of_work(problem, config, WORK_PART);
+    dao_swap_cancel_t cancel = {.is_cancelled = config->is_cancelled, .user = config->cancel_user};
     published_t published;
     dao_swap_ranking_t ranking;
     uint64_t quick_ns;
-    dao_status_t status = published_init(&published, problem);
+    dao_status_t status = published_init(&published, problem, &cancel);
     if (status != DAO_OK) {
         return status;
     }
@@ -419,7 +423,7 @@ static dao_status_t try_baselines(maker_t *maker, uint64_t compute_ns)
     if (known_ns_of(maker) <= compute_ns) {
         return DAO_OK; /* nothing is quicker */
     }
-    dao_status_t status = published_init(&published, maker->problem);
+    dao_status_t status = published_init(&published, maker->problem, &maker->cancel);
     if (status != DAO_OK) {
         return status;
     }
@@ -447,11 +451,10 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
     if (status != DAO_OK) {
         return status;
     }
+    step.cancel = &maker->cancel;
     status = dao_recompute_search_init(&search, &step);
     if (status == DAO_OK) {
         search.is_alone = is_alone;
-        search.is_cancelled = maker->config->swap.is_cancelled;
-        search.cancel_user = maker->config->swap.cancel_user;
         search.tries_left = try_count_of(maker, is_alone);
         search.on_try = tell_try;
         search.try_user = maker;
@@ -460,7 +463,9 @@ static dao_status_t try_search(maker_t *maker, bool is_alone, uint64_t capacity_
         dao_recompute_search_run(&search);
         *out_bound_ns = search.kept[0].bound_ns;
         tell(maker, is_alone ? PART_ALONE : PART_KEPT);
-        status = is_alone ? try_kept_alone(maker, &search) : try_kept(maker, &search);
+        status = maker->cancel.was_cancelled ? dao_swap_step_give_up(&step)
+                 : is_alone                  ? try_kept_alone(maker, &search)
+                                             : try_kept(maker, &search);
         status = status == DAO_OK && !is_alone ? try_capuchin(maker, &search) : status;
     }
     dao_recompute_search_finish(&search);
@@ -517,7 +522,9 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
     if (status != DAO_OK) {
         return status;
     }
-    maker_t maker = {.problem = problem, .config = config};
+    maker_t maker = {.problem = problem,
+                     .config = config,
+                     .cancel = {.is_cancelled = config->swap.is_cancelled, .user = config->swap.cancel_user}};
     if (config->mode == DAO_RECOMPUTE_MODE_HYBRID) {
         uint64_t bound_ns;
         status = try_search(&maker, false, problem->capacity_bytes, &bound_ns);

@@ -129,7 +129,7 @@ static uint64_t weigh(dao_recompute_search_t *search)
 static bool is_over(const dao_recompute_search_t *search)
 {
     return search->tries_left == 0 || search->kept[0].bound_ns <= search->least_ns ||
-           (search->is_cancelled != NULL && search->is_cancelled(search->cancel_user));
+           dao_swap_is_cancelled(search->step->cancel);
 }
 
 /* Tries the choice `tried`. True if it is the best so far. */

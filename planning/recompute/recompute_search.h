@@ -39,10 +39,8 @@ typedef struct dao_recompute_seen {
 } dao_recompute_seen_t;
 
 typedef struct dao_recompute_search {
-    const dao_swap_step_t *step;      /* borrowed */
-    bool is_alone;                    /* nothing may be copied */
-    bool (*is_cancelled)(void *user); /* NULL: it never is; asked before each try */
-    void *cancel_user;
+    const dao_swap_step_t *step;                     /* borrowed; its cancel is asked before each try */
+    bool is_alone;                                   /* nothing may be copied */
     void (*on_try)(void *user, uint32_t tries_left); /* NULL: nobody is told */
     void *try_user;
     uint32_t tries_left;

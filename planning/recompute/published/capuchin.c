@@ -6,7 +6,6 @@
 #include "planning/swap/step/swap_tier.h"
 #include "planning/swap/times/swap_calendar.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,12 +188,17 @@ static bool try_copy(chooser_t *chooser, uint32_t access)
     return book_copies(chooser, &copies);
 }
 
+static bool goes_on(const chooser_t *chooser)
+{
+    return lacks_memory(chooser) && !dao_swap_is_cancelled(chooser->step->cancel);
+}
+
 static bool choose_copies(chooser_t *chooser)
 {
     candidate_t *candidates = dao_host_calloc((size_t)chooser->step->access_count + 1, sizeof(*candidates));
     bool has_memory = candidates != NULL;
     uint32_t count = has_memory ? list_candidates(chooser, candidates) : 0;
-    for (uint32_t i = 0; i < count && has_memory && lacks_memory(chooser); i++) {
+    for (uint32_t i = 0; i < count && has_memory && goes_on(chooser); i++) {
         has_memory = try_copy(chooser, candidates[i].access);
     }
     dao_host_free(candidates);
@@ -304,7 +308,7 @@ static void count_needed(chooser_t *chooser)
 static void choose_again(chooser_t *chooser)
 {
     const dao_swap_step_t *step = chooser->step;
-    while (lacks_memory(chooser)) {
+    while (goes_on(chooser)) {
         double best = -1;
         uint32_t chosen = DAO_SWAP_NONE;
         for (uint32_t i = 0; i < step->access_count; i++) {
@@ -373,9 +377,7 @@ dao_status_t dao_capuchin_choose(const dao_recompute_contents_t *contents, const
         choose_again(&chooser);
     }
     chooser_finish(&chooser);
-    return has_memory ? DAO_OK
-                      : dao_error(DAO_ERR_NO_HOST_MEMORY,
-                                  "no host memory to choose what leaves a step of "
-                                  "%" PRIu32 " kernels",
-                                  contents->step->kernel_count);
+    return has_memory && !dao_swap_is_cancelled(contents->step->cancel)
+               ? DAO_OK
+               : dao_swap_step_give_up(contents->step);
 }

@@ -35,7 +35,8 @@ typedef enum dao_capuchin_way {
 } dao_capuchin_way_t;
 
 /* Chooses for a step that is over its problem's capacity, copies over the link of its host. `play` is asked
-   what can be made again. `out_ways`, one an access, is written. DAO_ERR_NO_HOST_MEMORY. */
+   what can be made again. `out_ways`, one an access, is written. DAO_ERR_STOPPED by the step's
+   cancel; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_capuchin_choose(const dao_recompute_contents_t *contents,
                                                const dao_recompute_play_t *play,
                                                dao_capuchin_way_t *out_ways);

@@ -14,7 +14,7 @@ enum {
 };
 
 /* Says of each access whether Capuchin's order gives up what it leaves, to be made again.
-   DAO_ERR_NO_HOST_MEMORY. */
+   DAO_ERR_STOPPED by the step's cancel; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_recompute_capuchin_choose(const dao_recompute_player_t *player,
                                                          bool *out_is_given_up);
 
@@ -24,7 +24,7 @@ DAO_NODISCARD dao_status_t dao_recompute_capuchin_draft(dao_recompute_player_t *
 
 /* Drafts what a way, below DAO_RECOMPUTE_PUBLISHED_COUNT, would run again, in the capacity of the player's
    problem. DAO_ERR_LIMIT, with a message: it does not get through, or runs more than four times the step's
-   kernels; DAO_ERR_NO_HOST_MEMORY. */
+   kernels; DAO_ERR_STOPPED; DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_recompute_published_draft(dao_recompute_player_t *player, uint32_t way);
 
 #endif

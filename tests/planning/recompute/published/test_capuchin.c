@@ -120,6 +120,25 @@ static void what_is_free_the_longest_is_copied_first(void)
     expect(COPIED, STAYS, COPIED, STAYS);
 }
 
+static bool stop(void *user)
+{
+    (*(uint32_t *)user)++;
+    return true;
+}
+
+static void its_order_can_be_cancelled(void)
+{
+    uint32_t asked = 0;
+    dao_swap_cancel_t cancel = {.is_cancelled = stop, .user = &asked};
+    make_step(false, BILLION, 20);
+    open_step();
+    step.cancel = &cancel;
+    CU_ASSERT_EQUAL(dao_capuchin_choose(&player.contents, player.play, ways), DAO_ERR_STOPPED);
+    CU_ASSERT_EQUAL(asked, 1);
+    step.cancel = NULL;
+    close_step();
+}
+
 /* A copy takes 100 ns, so that none is hidden. B saves 10 bytes in the 10 ns of kernel 2, A in the 20 of
    kernel 1, X in 30. B goes first, and memory still lacks in kernel 3. B is made of A: if that goes, too,
    kernel 1 has to run for both, 10 bytes in 40 ns. So X goes. */
@@ -448,6 +467,7 @@ static CU_TestInfo tests[] = {
     {"a link makes one copy at a time", a_link_makes_one_copy_at_a_time},
     {"it chooses as a slow model does", it_chooses_as_a_slow_model_does},
     {"plans read what they should and beat no bound", plans_read_what_they_should_and_beat_no_bound},
+    {"its order can be cancelled", its_order_can_be_cancelled},
     {"too little for a kernel is refused", too_little_for_a_kernel_is_refused},
     CU_TEST_INFO_NULL,
 };
