@@ -233,7 +233,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_create(const dao_executor_config
  *
  * Threads: one, with no other call on this executor under way. Waits: until the queue is empty; a plan that
  * is being made is given up: within milliseconds, but for its bound, which takes 0.1 s of a processor for a
- * step of 20,000 kernels, and for one choice of runs again, which takes half a second for 12,000.
+ * step of 20,000 kernels, and for one choice of runs again, which takes 0.2 s for 12,000.
  */
 DAO_API dao_status_t dao_executor_destroy(dao_executor_t *executor);
 
