@@ -384,17 +384,6 @@ static dao_status_t look_at_fields(const dao_csv_reader_t *csv, const char *path
     return DAO_OK; /* its reader says what is wrong with the line, if it is none of lifetimes */
 }
 
-/* Returns true for what may stand before the first line of a step: a remark, or blanks. */
-static bool says_nothing(const dao_csv_reader_t *csv)
-{
-    static const char blanks[] = " \t";
-    size_t i = 0;
-    while (i < csv->field_count && csv->fields[i][strspn(csv->fields[i], blanks)] == '\0') {
-        i++;
-    }
-    return i == csv->field_count || (i == 0 && csv->fields[0][strspn(csv->fields[0], blanks)] == '#');
-}
-
 static dao_status_t look_at_line(const char *path, dao_file_form_t *out_form)
 {
     dao_csv_reader_t csv;
@@ -406,10 +395,6 @@ static dao_status_t look_at_line(const char *path, dao_file_form_t *out_form)
     status = dao_csv_next(&csv, &has_more);
     if (status == DAO_OK && !has_more) {
         status = dao_csv_error(&csv, 0, "the file is empty");
-    }
-    while (status == DAO_OK && has_more && says_nothing(&csv)) {
-        csv.separator = 0; /* the next line is to decide on it */
-        status = dao_csv_next(&csv, &has_more);
     }
     if (status == DAO_OK) {
         status = look_at_fields(&csv, path, out_form);

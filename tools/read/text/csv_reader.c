@@ -189,7 +189,8 @@ static char find_separator(const char *line)
 /* Returns true for what may stand before the first line: a remark, or blanks. */
 static bool says_nothing(const char *line)
 {
-    return line[0] == '#' || line[strspn(line, " \t")] == '\0';
+    line += strspn(line, " \t");
+    return *line == '#' || *line == '\0';
 }
 
 dao_status_t dao_csv_next(dao_csv_reader_t *reader, bool *out_more)

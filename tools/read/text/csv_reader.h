@@ -28,9 +28,9 @@ typedef struct dao_csv_reader {
 DAO_NODISCARD dao_status_t dao_csv_open(dao_csv_reader_t *reader, const char *path, char separator);
 void dao_csv_close(dao_csv_reader_t *reader);
 
-/* Takes the next line; while the first one is to decide on the separator, one that begins with # is stepped
-   over. False in *out_more: the file has ended. An empty line has one empty field, or none between blanks.
-   DAO_ERR_PARSE, DAO_ERR_IO, DAO_ERR_NO_HOST_MEMORY: reading cannot go on. */
+/* Takes the next line; while the first one is to decide on the separator, one of blanks, or with a remark
+   behind #, is stepped over. False in *out_more: the file has ended. An empty line has one empty field, or
+   none between blanks. DAO_ERR_PARSE, DAO_ERR_IO, DAO_ERR_NO_HOST_MEMORY: reading cannot go on. */
 DAO_NODISCARD dao_status_t dao_csv_next(dao_csv_reader_t *reader, bool *out_more);
 
 /* Answers DAO_ERR_PARSE with a message `FILE:LINE:COLUMN: ...` at a field of the line; field_count: behind

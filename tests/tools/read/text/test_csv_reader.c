@@ -64,7 +64,7 @@ static void the_first_line_decides_on_the_separator(void)
     check_line("a|b");
     check_line("c,d");
     check_end();
-    open_text("\n \t\n# a remark\n\na,b c\n\n", 0); /* not one that says nothing */
+    open_text("\n \t\n# a remark\n\n  # another, with a comma\na,b c\n\n", 0); /* not one that says nothing */
     check_line("a|b c");
     check_line("");
     check_end();
