@@ -251,8 +251,8 @@ static uint64_t usual_bytes(const dao_segments_t *segments, uint64_t block_bytes
         usual_bytes = begin_bytes < config->first_bytes ? config->first_bytes : begin_bytes;
     }
     if (block_bytes >= usual_bytes / config->own_share) {
-        bool is_shared = dao_ledger_budget_room(segments->ledger) != UINT64_MAX;
-        return is_shared ? block_bytes : dao_round_up(block_bytes, config->unit_bytes);
+        bool has_budget = dao_ledger_budget_room(segments->ledger) != UINT64_MAX; /* it is used to its end */
+        return has_budget ? block_bytes : dao_round_up(block_bytes, config->unit_bytes);
     }
     uint64_t rest_bytes = usual_bytes % block_bytes;
     return rest_bytes > usual_bytes / REST_SHARE

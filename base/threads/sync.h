@@ -135,8 +135,8 @@ static inline void dao_spin_unlock(dao_spin_t *spin)
     dao_rank_give(spin->rank);
 }
 
-/* pthread_cancel() of this thread waits from here on, for calls that would end it inside of the library, with
-   its locks taken. Returns what dao_thread_cancel_restore() gets behind them. Both are a few stores. */
+/* Put off a pthread_cancel() of this thread around a call of the system in which it would end, with locks of
+   the library taken. The state is handed from the first to the second. A few stores each. */
 int dao_thread_cancel_defer(void);
 void dao_thread_cancel_restore(int state);
 

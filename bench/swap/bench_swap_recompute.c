@@ -8,9 +8,8 @@
    `swap`, `again`, `capuchin` and `hybrid` are times of plans over that of the kernels, each run once; "-":
    no plan without a copy was found, or Capuchin's runs were too many. `capuchin` has its order of choices,
    and our copies (planning/recompute/published/capuchin.h). `bound` is that of copies and repeated runs
-   together,
-   `/bound` the hybrid plan over it, `gain` the swapping plan over the hybrid one. Every step with repeated
-   runs is checked. */
+   together, `/bound` the hybrid plan over it, `gain` the swapping plan over the hybrid one. Every step with
+   repeated runs is checked. */
 #include "base/memory/measure.h"
 #include "base/report/error.h"
 #include "bench/swap/bench_swap.h"

@@ -8,9 +8,9 @@
  * needs none goes on: tags, sources, plans, names of places. A child that wants memory of its own calls one
  * of exec().
  *
- * What allocates, frees, logs or waits is no cancellation point: a thread that pthread_cancel() was asked to
- * end meanwhile ends at the program's next one. Calls that open or read files, start the library, or send and
- * receive shares may be one: a thread is not to be cancelled in them.
+ * What allocates, frees, logs or waits is no cancellation point: pthread_cancel() takes effect at the next
+ * one of the program's own. Calls that open or read files, start the library, or send and receive shares may
+ * be one: a thread is not to be cancelled in them.
  *
  * dlclose() leaves the library loaded, since its threads and thread-local memory may be in use. Once
  * dao_finalize() has ended it, only dao_init() starts it again: a plug-in that is loaded anew has to call it.

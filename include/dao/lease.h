@@ -5,7 +5,7 @@
  *
  * While a lease lasts, the addresses of what was allocated under it keep their memory, whether freed or not.
  * No other request gets them, and no trim, limit or shortage takes memory from them. What is free under a
- * lease is reused by allocations under the same lease. Without what is done where a call fails:
+ * lease is reused by allocations under the same lease. In short, with no error handled:
  *
  *     dao_lease_begin(place, &lease);      the capture begins: this thread allocates under the lease
  *       ... allocate, record, free ...

@@ -84,8 +84,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_memory_export(dao_memory_t *memory, dao_s
  * @param out_memory  The caller owns one reference. The handle has no stream: its last release waits for the
  *                    device.
  * @return DAO_OK; DAO_ERR_INVALID for what is no share, for one that is closed or says 0 bytes, whose memory
- *         is gone or is smaller than the share says, and for one of this process, which has the memory
- * already; DAO_ERR_UNSUPPORTED for another backend's; otherwise as dao_memory_create_shared().
+ *         is gone or is smaller than the share says, and for one of this process, which has it already;
+ *         DAO_ERR_UNSUPPORTED for another backend's; otherwise as dao_memory_create_shared().
  *
  * Threads: any. Waits: as the backend's allocation does. Cost: a few backend calls.
  */

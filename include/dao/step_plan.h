@@ -3,7 +3,7 @@
  * @file
  * Step plans: a program that asks for the same memory in each step is recorded once, and then gets each
  * buffer where a plan has a place for it, in one arena that is hardly larger than what lives at one time.
- * Without what is done where a call fails:
+ * In short, with no error handled:
  *
  *     dao_place_config_t config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}};
  *     dao_place_configure(place, &config);

@@ -30,7 +30,6 @@
 /* Places where the windows of a bound may begin and end: a bound takes as long as their square. */
 #define CUT_MAX 512u
 
-#define SEEN_MAX     DAO_RECOMPUTE_SEEN_MAX
 #define PREFIX_COUNT 16u /* parts of the cheapest contents that are let go */
 #define TIME_BITS    20u /* of a time a byte in ns, behind the point */
 #define DRAW_MAX     8u  /* draws for one of the deciding window */
@@ -95,7 +94,7 @@ static dao_recompute_window_t window_of(const dao_recompute_search_t *search, co
 static uint64_t bound_of(dao_recompute_search_t *search)
 {
     uint64_t mixed = fingerprint(&search->player.draft);
-    uint64_t known_count = dao_smaller(search->seen_count, SEEN_MAX);
+    uint64_t known_count = dao_smaller(search->seen_count, DAO_RECOMPUTE_SEEN_MAX);
     for (uint32_t i = 0; i < known_count; i++) {
         if (search->seen[i].fingerprint == mixed) {
             search->is_seen = true;
@@ -108,7 +107,7 @@ static uint64_t bound_of(dao_recompute_search_t *search)
     dao_status_t status = dao_swap_find_bound_cut(&longer, CUT_MAX, &bound);
     uint64_t bound_ns = status == DAO_OK ? bound.step_ns : UINT64_MAX;
     search->tried_window = status == DAO_OK ? window_of(search, &bound) : search->tried_window;
-    search->seen[search->seen_count++ % SEEN_MAX] =
+    search->seen[search->seen_count++ % DAO_RECOMPUTE_SEEN_MAX] =
         (dao_recompute_seen_t){mixed, bound_ns, search->tried_window};
     return bound_ns;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two directions, a thread each, between the program's memory and what is parked.
 
-       out, in --> [ move | move | move ] --> run_direction: move_bytes() without the lock -->
-   end_move_locked() a ring for each direction
+       out, in --> [ move | move | move ] --> run_direction: move_bytes() --> end_move_locked()
+                    a ring for each direction      without the lock
 
    A parked item lives until it is released and none of its moves is queued or under way. A move in waits, as
    the first of its ring, until the move out of the same bytes has ended; moves out wait for nothing, so that
