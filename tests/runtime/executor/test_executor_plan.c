@@ -622,10 +622,38 @@ static void plans_come_from_a_thread_meanwhile(void)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
+static dao_status_t tell_no_time(dao_backend_event_t *begin_event, dao_backend_event_t *end_event,
+                                 int64_t *out_elapsed_ns)
+{
+    (void)begin_event;
+    (void)end_event;
+    (void)out_elapsed_ns;
+    return DAO_ERR_BACKEND;
+}
+
+/* While planning_count says so there is something to wait for: times that come late, or the plan. */
+static void what_waits_for_a_plan_knows_when_none_comes(void)
+{
+    static const fault_config_t late = {.seed = 1, .not_ready_max = 3};
+    for (int has_times = 0; has_times < 2; has_times++) {
+        dao_backend_ops_t ops = *fault_backend_wrap(dao_backend_ops(), &late);
+        ops.event_elapsed = has_times == 1 ? ops.event_elapsed : tell_no_time;
+        begin(&ops, false, &tight);
+        run_usual(3);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        while (stats_now().planning_count > 0) {
+            CU_ASSERT_EQUAL_FATAL(dao_executor_sync(executor), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(stats_now().measured_step_count > 0, has_times == 1);
+        end();
+    }
+}
+
 static CU_TestInfo thread_tests[] = {
     {"random edits on threads", random_edits_on_threads},
     {"random pins on threads", random_pins_on_threads},
     {"plans come from a thread meanwhile", plans_come_from_a_thread_meanwhile},
+    {"what waits for a plan knows when none comes", what_waits_for_a_plan_knows_when_none_comes},
     CU_TEST_INFO_NULL,
 };
 
