@@ -5,8 +5,6 @@
         python3 tests/python/test_offload_errors.py [CASE...]"""
 import ctypes.util
 import gc
-import signal
-import time
 from unittest import mock
 
 from offload_case import Case, EVERYTHING, SIDE, Wide, leave, main
@@ -198,47 +196,6 @@ class Freed(Case):
             model(torch.ones(1, 500)).sum().backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-
-
-class Interrupts(Case):
-    def setUp(self):
-        super().setUp()
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        self.addCleanup(signal.signal, signal.SIGINT, before)
-
-    def interrupt_once(self, stash, name):
-        """Ctrl-C comes as a method of the stash has been called."""
-        method = getattr(stash, name)
-
-        def call(*arguments):
-            setattr(stash, name, method)
-            signal.raise_signal(signal.SIGINT)
-            return method(*arguments)
-
-        setattr(stash, name, call)
-
-    def test_ctrl_c_is_raised_once_the_hook_has_ended(self):
-        torch.manual_seed(1)
-        model, x = Wide(), torch.randn(8, 3, 40, 40)
-        model(x).sum().backward()
-        expected = [parameter.grad.clone() for parameter in model.parameters()]
-        o = self.offload(model, limit="9MB")
-        for name in ("enlist", "relieve", "start_out", "drop", "start_in", "discard"):
-            with self.subTest(name=name):
-                model.zero_grad()
-                self.interrupt_once(o.stash, name)
-                with self.assertRaises(KeyboardInterrupt), o.step():
-                    model(x).sum().backward()
-                    for _ in range(10000):  # it has come within some of them
-                        time.sleep(0.001)
-                gc.collect()
-                self.assertEqual((len(o.stash.resident), len(o.stash.away)), (0, 0))
-                self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
-                model.zero_grad()
-                with o.step():
-                    model(x).sum().backward()
-                for parameter, gradient in zip(model.parameters(), expected):
-                    self.assertTrue(torch.equal(parameter.grad, gradient))
 
 
 if __name__ == "__main__":

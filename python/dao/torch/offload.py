@@ -224,12 +224,13 @@ class Offload:
         if self.owner.is_in_own_step():
             raise OffloadError("a step is under way: close() has to come behind the end of `with o.step()`")
         self.owner.take()
-        self.library.pressure_callback_remove(self.callback_id)  # without the lock: it waits for calls
-        with self.owner:
-            self.bring_everything()
-        for other in open_ones:  # what came back here may have to leave there
-            other.make_room()
-        self.set_limit()
+        with held():
+            self.library.pressure_callback_remove(self.callback_id)  # without the lock: it waits for calls
+            with self.owner:
+                self.bring_everything()
+            for other in open_ones:  # what came back here may have to leave there
+                other.make_room()
+            self.set_limit()
 
     def bring_everything(self):
         self.library.peak_mark_remove(self.mark)
