@@ -11,6 +11,7 @@ import operators  # noqa: E402
 import suites  # noqa: E402
 
 SOURCE = "base/numbers/units.c"
+IN_A_FUNCTION = "c >= '0'"
 BUILD = None
 
 
@@ -48,12 +49,16 @@ class Operators(unittest.TestCase):
 class Suites(unittest.TestCase):
     def setUp(self):
         self.build = suites.Build(ROOT, BUILD, os.path.join(BUILD, "mutation-test"))
+        self.build.look_at([SOURCE])
         with open(os.path.join(ROOT, SOURCE)) as file:
             self.text = file.read()
 
-    def killer(self, text):
+    def line_of(self, text):
+        return self.text[:self.text.index(text)].count("\n") + 1
+
+    def killer(self, text, line=1):
         target = self.build.compile(SOURCE, text, "unit")
-        return self.build.killer(SOURCE, self.build.library(SOURCE, target, "unit"))
+        return self.build.killer(SOURCE, line, self.build.library({SOURCE: target}, "unit"))
 
     def test_its_own_suite_comes_first(self):
         self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
@@ -63,7 +68,24 @@ class Suites(unittest.TestCase):
     def test_a_change_is_seen(self):
         changed = self.text.replace("UINT64_C(1024)", "UINT64_C(1025)")
         self.assertNotEqual(changed, self.text)
-        self.assertEqual(self.killer(changed), "test_units")
+        self.assertEqual(self.killer(changed, self.line_of("UINT64_C(1024)")), "test_units")
+
+    def test_a_suite_sees_the_functions_that_it_enters(self):
+        plain = self.build.run_plain("test_units")
+        self.assertTrue(plain["passes"])
+        line = self.line_of(IN_A_FUNCTION)
+        self.assertTrue(self.build.reach.may_see(plain["enters"], SOURCE, line))
+        self.assertFalse(self.build.reach.may_see([], SOURCE, line))
+        self.assertTrue(self.build.reach.may_see([], SOURCE, 1), "what is in no function, all see")
+
+    def test_only_suites_that_enter_the_function_are_run(self):
+        ran = []
+        self.build.plain_of = lambda suite: {"passes": True, "enters": []}
+        self.build.fails = lambda suite, library: ran.append(suite)
+        self.assertIsNone(self.killer(self.text, self.line_of(IN_A_FUNCTION)))
+        self.assertEqual(ran, [])
+        self.assertIsNone(self.killer(self.text, 1))
+        self.assertIn("test_units", ran)
 
     def test_a_leak_is_seen(self):
         if not self.build.leaks:
@@ -74,23 +96,25 @@ class Suites(unittest.TestCase):
         self.assertEqual(self.killer(self.text + leak), "test_units")
 
     def test_the_code_as_it_is_passes(self):
-        target = self.build.compile(SOURCE, self.text, "unit")
-        library = self.build.library(SOURCE, target, "unit")
-        self.assertEqual(self.build.outcome("test_units", library), "passed")
+        self.assertIsNone(self.killer(self.text, self.line_of(IN_A_FUNCTION)))
 
     def test_a_suite_that_fails_anyway_kills_nothing_and_is_told(self):
-        self.build.outcome = lambda suite, library: "failed" if suite == "test_units" else "passed"
+        self.build.plain = {}
+        self.build.plain_of = lambda suite: self.build.plain.setdefault(
+            suite, {"passes": suite != "test_units", "enters": []})
+        self.build.fails = lambda suite, _: suite == "test_units"
         self.assertIsNone(self.killer(self.text))
         self.assertEqual(self.build.lost(), ["test_units"])
 
     def test_a_late_suite_kills_only_where_it_is_in_time_without_the_change(self):
         is_slow = True
         late = self.build.suites_of(SOURCE)[0]
-        self.build.outcome = lambda suite, library: (
-            "late" if suite == late and (library or is_slow) else "passed")
-        self.assertIsNone(self.killer(self.text))
+        self.build.plain_of(late)
+        self.build.outcome = lambda suite, libraries, *_: (
+            "late" if suite == late and (is_slow or libraries[1:]) else "passed")
+        self.assertFalse(self.build.fails(late, "library"))
         is_slow = False
-        self.assertEqual(self.killer(self.text), late)
+        self.assertTrue(self.build.fails(late, "library"))
 
     def test_what_is_no_program_is_refused(self):
         self.assertIsNone(self.build.compile(SOURCE, self.text + "}", "unit"))
