@@ -3,9 +3,9 @@
 #include "backends/cpu/cpu_internal.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 typedef dao_status_t (*parse_t)(const char *text, uint64_t *out_value);
 
@@ -13,8 +13,8 @@ typedef dao_status_t (*parse_t)(const char *text, uint64_t *out_value);
 static dao_status_t read_setting(uint64_t configured, const char *variable, parse_t parse, uint64_t fallback,
                                  uint64_t *out_value)
 {
-    const char *text = getenv(variable);
-    if (configured != 0 || text == NULL || text[0] == '\0') {
+    const char *text = dao_setting(variable);
+    if (configured != 0 || text == NULL) {
         *out_value = configured != 0 ? configured : fallback;
         return DAO_OK;
     }

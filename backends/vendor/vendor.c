@@ -16,10 +16,10 @@
 
 #include "base/log.h"
 #include "base/numbers/units.h"
+#include "base/text/setting.h"
 
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Alignment that both vendors promise for every allocation. */
 #define ALIGNMENT_BYTES 256
@@ -60,8 +60,8 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
     (void)config; /* describes virtual devices only */
     int count = 0;
     uint64_t maps_pages = 1;
-    const char *setting = getenv(MAP_PAGES_VARIABLE);
-    if (setting != NULL && setting[0] != '\0' && dao_units_parse_switch(setting, &maps_pages) != DAO_OK) {
+    const char *setting = dao_setting(MAP_PAGES_VARIABLE);
+    if (setting != NULL && dao_units_parse_switch(setting, &maps_pages) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", MAP_PAGES_VARIABLE, dao_last_message());
     }
     vendorError_t error = vendorGetDeviceCount(&count);
@@ -75,7 +75,7 @@ static dao_status_t open_backend(const dao_config_t *config, dao_backend_t **out
     }
     backend->device_count = count;
     backend->maps_pages = maps_pages != 0;
-    backend->tries_pages = VENDOR_TRIES_PAGES && (setting == NULL || setting[0] == '\0');
+    backend->tries_pages = VENDOR_TRIES_PAGES && setting == NULL;
     *out_backend = backend;
     return DAO_OK;
 }

@@ -12,8 +12,7 @@
 #include "backends/vendor/vendor_internal.h"
 
 #include "base/numbers/units.h"
-
-#include <stdlib.h>
+#include "base/text/setting.h"
 
 #define ALIAS_PAGES_VARIABLE "DAO_ALIAS_PAGES"
 
@@ -26,8 +25,8 @@ static bool is_good_by_default(const dao_backend_device_t *device)
 static dao_status_t check_setting(const dao_backend_device_t *device)
 {
     uint64_t is_wanted = is_good_by_default(device) ? 1 : 0;
-    const char *setting = getenv(ALIAS_PAGES_VARIABLE);
-    if (setting != NULL && setting[0] != '\0' && dao_units_parse_switch(setting, &is_wanted) != DAO_OK) {
+    const char *setting = dao_setting(ALIAS_PAGES_VARIABLE);
+    if (setting != NULL && dao_units_parse_switch(setting, &is_wanted) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "the environment's %s: %s", ALIAS_PAGES_VARIABLE,
                          dao_last_message());
     }

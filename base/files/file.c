@@ -5,6 +5,7 @@
 #include "base/files/file_threads.h"
 #include "base/files/file_uring.h"
 #include "base/memory/host.h"
+#include "base/memory/shared.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
 #include "base/threads/sync.h"
@@ -57,7 +58,7 @@ dao_status_t dao_file_engine_parse(const char *text, dao_file_engine_t *out_engi
    once. */
 static int open_unnamed(const char *directory)
 {
-    int handle = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    int handle = dao_descriptor_keep(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (handle >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) {
         return handle;
     }
@@ -72,6 +73,7 @@ static int open_unnamed(const char *directory)
     if (handle >= 0) {
         (void)unlink(path); /* a refusal leaves an empty name behind, no more */
     }
+    handle = dao_descriptor_keep(handle);
     int error = errno;
     dao_host_free(path);
     errno = error;

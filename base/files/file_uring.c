@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "base/files/file_uring.h"
 #include "base/memory/host.h"
+#include "base/memory/shared.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
@@ -116,7 +117,7 @@ dao_status_t dao_file_uring_create(dao_file_uring_t **out_uring)
     }
     struct io_uring_params params;
     memset(&params, 0, sizeof(params));
-    uring->handle = (int)syscall(SYS_io_uring_setup, DAO_FILE_DEPTH, &params);
+    uring->handle = dao_descriptor_keep((int)syscall(SYS_io_uring_setup, DAO_FILE_DEPTH, &params));
     bool is_there = uring->handle >= 0 && has_operations(uring->handle) && map_rings(uring, &params);
     if (!is_there) {
         int error = errno;

@@ -24,7 +24,7 @@ int dao_shared_create(size_t size_bytes)
         dao_host_file_is_limited(0, size_bytes)) {
         return DAO_NO_DESCRIPTOR;
     }
-    int descriptor = memfd_create("dao", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int descriptor = dao_descriptor_keep(memfd_create("dao", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (descriptor >= 0 &&
         (ftruncate(descriptor, (off_t)size_bytes) != 0 || fcntl(descriptor, F_ADD_SEALS, SEALS) != 0)) {
         (void)close(descriptor);
@@ -50,7 +50,8 @@ int dao_shared_show(const char *name, size_t size_bytes, void **out_address)
 {
     size_bytes = dao_shared_bytes(size_bytes);
     bool is_refused = dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || dao_host_file_is_limited(0, size_bytes);
-    int descriptor = is_refused ? DAO_NO_DESCRIPTOR : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int descriptor = is_refused ? DAO_NO_DESCRIPTOR
+                                : dao_descriptor_keep(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (descriptor < 0) {
         return DAO_NO_DESCRIPTOR;
     }
@@ -103,9 +104,33 @@ void *dao_shared_map(int descriptor, size_t size_bytes, size_t alignment_bytes)
     return address;
 }
 
+int dao_descriptor_keep(int descriptor)
+{
+    if (descriptor < 0 || descriptor > STDERR_FILENO) {
+        return descriptor;
+    }
+    int other = dao_descriptor_copy(descriptor);
+    int error = errno;
+    (void)close(descriptor);
+    errno = error;
+    return other;
+}
+
+FILE *dao_descriptor_fopen(const char *path)
+{
+    int descriptor = dao_descriptor_keep(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
+    if (file == NULL && descriptor >= 0) {
+        int error = errno;
+        (void)close(descriptor);
+        errno = error;
+    }
+    return file;
+}
+
 int dao_descriptor_copy(int descriptor)
 {
-    return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    return fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
 void dao_descriptor_close(int descriptor)
@@ -194,8 +219,8 @@ int dao_descriptor_receive(int socket, void *out_bytes, size_t size_bytes, int *
         dao_descriptor_close(descriptor);
         return received == 0 ? ENODATA : EBADMSG;
     }
-    *out_descriptor = descriptor;
-    return 0;
+    *out_descriptor = dao_descriptor_keep(descriptor);
+    return descriptor >= 0 && *out_descriptor < 0 ? errno : 0;
 }
 
 uint64_t dao_process_token(void)

@@ -463,7 +463,7 @@ __attribute__((constructor)) static void start(int argument_count, char **argume
 
 __attribute__((destructor)) static void end(void)
 {
-    const char *path = getenv("DAO_MALLOC_REPORT");
+    const char *path = secure_getenv("DAO_MALLOC_REPORT");
     if (path != NULL && path[0] != '\0' && is_on()) {
         bool was_inside = enter();
         report_write(path);

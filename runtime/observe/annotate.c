@@ -6,9 +6,8 @@
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 #include "base/threads/sync.h"
-
-#include <stdlib.h>
 
 _Atomic bool dao_annotations_on;
 
@@ -26,9 +25,9 @@ static heap_t *heaps; /* guarded */
 dao_status_t dao_annotate_find(bool *out_turned_on)
 {
     *out_turned_on = false;
-    const char *text = getenv("DAO_ANNOTATE");
+    const char *text = dao_setting("DAO_ANNOTATE");
     uint64_t is_on = 0;
-    if (text == NULL || text[0] == '\0') {
+    if (text == NULL) {
         return DAO_OK;
     }
     dao_status_t status = dao_units_parse_switch(text, &is_on);

@@ -28,6 +28,7 @@
 #include "allocators/slow_path.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -386,9 +387,9 @@ dao_status_t dao_events_ring_start(dao_event_rings_t *rings, dao_place_t place, 
 
 dao_status_t dao_events_history_find(dao_event_rings_t *rings)
 {
-    const char *text = getenv("DAO_HISTORY");
+    const char *text = dao_setting("DAO_HISTORY");
     char *end = NULL;
-    if (text == NULL || text[0] == '\0') {
+    if (text == NULL) {
         return DAO_OK;
     }
     uint64_t count = strtoull(text, &end, 10);

@@ -4,7 +4,9 @@
 #include "runtime/observe/snapshot_file.h"
 
 #include "base/log.h"
+#include "base/memory/shared.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 #include "base/threads/signal_flag.h"
 #include "base/threads/sync.h"
 #include "runtime/observe/snapshot.h"
@@ -13,7 +15,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ON_OOM_PREFIX       "snapshot:"
@@ -29,29 +30,23 @@ static struct {
 
 /* ---- settings ---- */
 
-static const char *environment(const char *name)
-{
-    const char *text = getenv(name);
-    return text != NULL ? text : "";
-}
-
 dao_status_t dao_snapshot_file_find(void)
 {
-    const char *on_oom = environment("DAO_ON_OOM");
-    const char *signal = environment("DAO_SNAPSHOT_SIGNAL");
-    const char *file = environment("DAO_SNAPSHOT_FILE");
+    const char *on_oom = dao_setting("DAO_ON_OOM");
+    const char *signal = dao_setting("DAO_SNAPSHOT_SIGNAL");
+    const char *file = dao_setting("DAO_SNAPSHOT_FILE");
     size_t prefix_length = sizeof(ON_OOM_PREFIX) - 1;
     settings.refusal_file[0] = '\0';
     settings.signal = 0;
     atomic_store(&settings.refusal_count, 0);
     dao_status_t status = DAO_OK;
-    if (on_oom[0] != '\0' && strncmp(on_oom, ON_OOM_PREFIX, prefix_length) != 0) {
+    if (on_oom != NULL && strncmp(on_oom, ON_OOM_PREFIX, prefix_length) != 0) {
         return dao_error(DAO_ERR_INVALID, "DAO_ON_OOM is \"%.64s\"; write " ON_OOM_PREFIX "FILE", on_oom);
     }
-    if (on_oom[0] != '\0') {
+    if (on_oom != NULL) {
         status = dao_file_name_keep("DAO_ON_OOM", on_oom + prefix_length, "pnl", settings.refusal_file);
     }
-    if (status == DAO_OK && signal[0] != '\0') {
+    if (status == DAO_OK && signal != NULL) {
         settings.signal = dao_signal_number(signal);
         if (settings.signal == 0) {
             return dao_error(DAO_ERR_INVALID,
@@ -59,7 +54,7 @@ dao_status_t dao_snapshot_file_find(void)
                              "WINCH",
                              signal);
         }
-        status = dao_file_name_keep("DAO_SNAPSHOT_FILE", file[0] != '\0' ? file : SIGNAL_FILE_DEFAULT, "pnl",
+        status = dao_file_name_keep("DAO_SNAPSHOT_FILE", file != NULL ? file : SIGNAL_FILE_DEFAULT, "pnl",
                                     settings.signal_file);
     }
     return status;
@@ -79,7 +74,7 @@ static dao_status_t snapshot_write(dao_place_t place, dao_allocator_t *allocator
     if (status != DAO_OK) {
         return status;
     }
-    FILE *file = fopen(path, "wbe");
+    FILE *file = dao_descriptor_fopen(path);
     if (file == NULL) {
         status = dao_error(DAO_ERR_IO, "%s: %s", path, strerror(errno));
     } else {

@@ -14,7 +14,9 @@
 
 #include "allocators/accounting/tag_names.h"
 #include "base/log.h"
+#include "base/memory/shared.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 #include "base/threads/sync.h"
 #include "runtime/recording/file_name.h"
 
@@ -22,7 +24,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,7 +49,7 @@ static int file_open(const char *path)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat about;
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    int file = dao_descriptor_keep(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
     if (file == NO_FILE) {
         errno = errno == ENXIO ? ESPIPE : errno;
         return NO_FILE;
@@ -80,9 +81,9 @@ static const char *reason_of(int error)
 dao_status_t dao_recording_find(bool *out_begins)
 {
     char name[DAO_FILE_NAME_BYTES];
-    const char *text = getenv("DAO_RECORD");
+    const char *text = dao_setting("DAO_RECORD");
     *out_begins = false;
-    if (text == NULL || text[0] == '\0' || atomic_load(&recording.file) != NO_FILE) {
+    if (text == NULL || atomic_load(&recording.file) != NO_FILE) {
         return DAO_OK;
     }
     dao_status_t status = dao_file_name_keep("DAO_RECORD", text, "p", name);

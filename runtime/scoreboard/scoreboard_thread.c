@@ -15,12 +15,12 @@
 #include "base/memory/shared.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 #include "runtime/observe/snapshot_file.h"
 #include "runtime/scoreboard/place_stats.h"
 #include "runtime/scoreboard/score_source.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct {
     dao_scoreboard_t *page; /* NULL: nothing is shown */
@@ -38,9 +38,9 @@ static struct {
 
 dao_status_t dao_scoreboard_find(bool *out_is_watched)
 {
-    const char *text = getenv("DAO_WATCH");
+    const char *text = dao_setting("DAO_WATCH");
     uint64_t value = 0;
-    if (text != NULL && text[0] != '\0' && dao_units_parse_switch(text, &value) != DAO_OK) {
+    if (text != NULL && dao_units_parse_switch(text, &value) != DAO_OK) {
         dao_error_prefix("DAO_WATCH: ");
         return DAO_ERR_INVALID;
     }

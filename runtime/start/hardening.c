@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "base/text/setting.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Bytes that are brought from a device at a time. */
@@ -63,9 +63,9 @@ static dao_status_t parse_flags(const char *text, uint32_t *out_flags)
 
 static dao_status_t quarantine_find(const dao_config_t *config, size_t *out_bytes)
 {
-    const char *text = getenv("DAO_QUARANTINE_BYTES");
+    const char *text = dao_setting("DAO_QUARANTINE_BYTES");
     *out_bytes = config->quarantine_bytes != 0 ? config->quarantine_bytes : DAO_QUARANTINE_BYTES_DEFAULT;
-    if (config->quarantine_bytes != 0 || text == NULL || text[0] == '\0') {
+    if (config->quarantine_bytes != 0 || text == NULL) {
         return DAO_OK;
     }
     uint64_t bytes = 0;
@@ -90,13 +90,13 @@ dao_status_t dao_hardening_flags_check(const char *what, uint32_t flags)
 
 dao_status_t dao_hardening_find(const dao_config_t *config, dao_core_t *core)
 {
-    const char *text = getenv("DAO_HARDENING");
+    const char *text = dao_setting("DAO_HARDENING");
     dao_status_t status = dao_hardening_flags_check("dao_config_t", config->hardening);
     if (status != DAO_OK) {
         return status;
     }
     core->hardening = config->hardening;
-    if (config->hardening == 0 && text != NULL && text[0] != '\0') {
+    if (config->hardening == 0 && text != NULL) {
         status = parse_flags(text, &core->hardening);
     }
     return status != DAO_OK ? status : quarantine_find(config, &core->quarantine_bytes);

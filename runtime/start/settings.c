@@ -7,17 +7,11 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
+#include "base/text/setting.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Returns an environment variable, or NULL if it is empty. */
-static const char *environment(const char *name)
-{
-    const char *text = getenv(name);
-    return text == NULL || text[0] == '\0' ? NULL : text;
-}
 
 /* ---- the log ---- */
 
@@ -30,7 +24,7 @@ dao_status_t dao_log_level_find(const dao_config_t *config, dao_log_level_t *out
     if (level < DAO_LOG_LEVEL_OFF || level > DAO_LOG_LEVEL_DEBUG) {
         return dao_error(DAO_ERR_INVALID, "log_level is %d; it goes from -1 (off) to 4 (debug)", level);
     }
-    const char *text = environment("DAO_LOG");
+    const char *text = dao_setting("DAO_LOG");
     if (level == DAO_LOG_LEVEL_DEFAULT && text != NULL &&
         dao_name_parse(levels, "level", text, &level) != DAO_OK) {
         return dao_error(DAO_ERR_INVALID, "DAO_LOG is \"%.64s\"; write off, error, warning, info or debug",
@@ -74,8 +68,8 @@ dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_st
         return dao_error(DAO_ERR_INVALID, "device_strategy is %d; it goes from 0 (default) to %d",
                          (int)configured, DAO_STRATEGY_COUNT);
     }
-    const char *text = getenv("DAO_STRATEGY");
-    if (configured != DAO_STRATEGY_DEFAULT || text == NULL || text[0] == '\0') {
+    const char *text = dao_setting("DAO_STRATEGY");
+    if (configured != DAO_STRATEGY_DEFAULT || text == NULL) {
         *out_strategy = configured != DAO_STRATEGY_DEFAULT ? configured : DAO_STRATEGY_GOOD_FIT;
         return DAO_OK;
     }
@@ -90,7 +84,7 @@ dao_status_t dao_strategy_find(dao_strategy_t configured, dao_strategy_t *out_st
 
 dao_status_t dao_host_limit_find(const dao_config_t *config, uint64_t *out_bytes)
 {
-    const char *text = environment("DAO_HOST_LIMIT");
+    const char *text = dao_setting("DAO_HOST_LIMIT");
     *out_bytes = config->host_limit_bytes;
     if (config->host_limit_bytes != 0 || text == NULL) {
         return DAO_OK;
@@ -122,7 +116,7 @@ static bool parse_node(const char *text, int32_t *out_node)
 
 static dao_status_t numa_find(dao_host_memory_config_t *settings)
 {
-    const char *text = environment("DAO_HOST_NUMA");
+    const char *text = dao_setting("DAO_HOST_NUMA");
     int numa = (int)settings->numa;
     if (numa < DAO_NUMA_DEFAULT || numa > DAO_NUMA_NODE || settings->numa_node < 0 ||
         settings->numa_node >= DAO_NUMA_NODE_MAX) {
@@ -149,7 +143,7 @@ static dao_status_t numa_find(dao_host_memory_config_t *settings)
 static dao_status_t huge_pages_find(dao_host_memory_config_t *settings)
 {
     static const char *const texts[] = {"", "never", "advise", "explicit"}; /* by number */
-    const char *text = environment("DAO_HOST_HUGE_PAGES");
+    const char *text = dao_setting("DAO_HOST_HUGE_PAGES");
     int huge_pages = (int)settings->huge_pages;
     if (huge_pages < DAO_HUGE_PAGES_DEFAULT || huge_pages > DAO_HUGE_PAGES_EXPLICIT) {
         return dao_error(DAO_ERR_INVALID, "host.huge_pages is %d; it goes from 0 (default) to 3 (explicit)",
@@ -172,7 +166,7 @@ static dao_status_t huge_pages_find(dao_host_memory_config_t *settings)
 
 static dao_status_t prefault_find(dao_host_memory_config_t *settings)
 {
-    const char *text = environment("DAO_HOST_PREFAULT");
+    const char *text = dao_setting("DAO_HOST_PREFAULT");
     if (settings->prefault || text == NULL || strcmp(text, "0") == 0) {
         return DAO_OK;
     }
@@ -295,6 +289,7 @@ static bool is_of_others(const char *name)
 
 void dao_environment_check(char *const *environment_lines)
 {
+    bool is_trusted = dao_settings_are_trusted();
     for (char *const *line = environment_lines; line != NULL && *line != NULL; line++) {
         size_t length = strcspn(*line, "=");
         size_t distance = 0;
@@ -302,6 +297,12 @@ void dao_environment_check(char *const *environment_lines)
             continue;
         }
         const char *nearest = nearest_of(*line, length, &distance);
+        if (!is_trusted) {
+            dao_log(DAO_LOG_LEVEL_INFO,
+                    "the environment's DAO_ variables are not read: this process has more rights than who "
+                    "started it");
+            return;
+        }
         if (distance > 0) {
             dao_log(DAO_LOG_LEVEL_WARNING,
                     "the environment's %.*s is not known, the nearest is %s; docs/settings.md has all",

@@ -8,9 +8,9 @@
 #include "allocators/layers/stream_ordered.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
+#include "base/text/setting.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- names ---- */
@@ -43,8 +43,8 @@ dao_status_t dao_step_plan_mode_parse(const char *text, dao_step_plan_mode_t *ou
 /* Reads a number of steps from the environment; what is not set stays as it is. */
 static dao_status_t count_find(const char *name, uint32_t *count)
 {
-    const char *text = getenv(name);
-    if (text == NULL || text[0] == '\0') {
+    const char *text = dao_setting(name);
+    if (text == NULL) {
         return DAO_OK;
     }
     uint64_t value = 0;
@@ -62,10 +62,9 @@ static dao_status_t count_find(const char *name, uint32_t *count)
 dao_status_t dao_step_plan_find(dao_step_plan_config_t *out_defaults)
 {
     *out_defaults = (dao_step_plan_config_t){.mode = DAO_STEP_PLAN_OFF};
-    const char *text = getenv("DAO_STEP_PLAN");
+    const char *text = dao_setting("DAO_STEP_PLAN");
     dao_status_t status = DAO_OK;
-    if (text != NULL && text[0] != '\0' &&
-        (status = dao_step_plan_mode_parse(text, &out_defaults->mode)) != DAO_OK) {
+    if (text != NULL && (status = dao_step_plan_mode_parse(text, &out_defaults->mode)) != DAO_OK) {
         dao_error_prefix("DAO_STEP_PLAN: ");
         return status;
     }

@@ -10,6 +10,7 @@
 #include "runtime/executor/learned/step_file.h"
 
 #include "base/memory/host.h"
+#include "base/memory/shared.h"
 #include "base/report/assert.h"
 #include "base/report/step_form.h"
 
@@ -147,7 +148,7 @@ dao_status_t dao_step_file_write(const dao_step_log_t *log, const uint64_t *kern
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to write a step of %" PRIu32 " tensors",
                          log->role_count);
     }
-    step.file = fopen(path, "we");
+    step.file = dao_descriptor_fopen(path);
     dao_status_t status = step.file != NULL
                               ? write_to(&step, path)
                               : dao_error(DAO_ERR_IO, "cannot make %.200s: %s", path, strerror(errno));

@@ -10,6 +10,7 @@
 #include "runtime/executor/records/source.h"
 
 #include "base/memory/host.h"
+#include "base/memory/shared.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -105,7 +106,7 @@ static uint64_t available_bytes(void)
 static int open_direct(const char *path, const struct stat *file)
 {
     struct stat same;
-    int direct = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    int direct = dao_descriptor_keep(open(path, O_RDONLY | O_DIRECT | O_CLOEXEC));
     if (direct >= 0 &&
         (fstat(direct, &same) != 0 || same.st_dev != file->st_dev || same.st_ino != file->st_ino)) {
         (void)close(direct);
@@ -126,7 +127,7 @@ dao_status_t dao_source_open(const char *path, dao_source_cache_t cache, dao_sou
     struct stat info;
     /* Opening a FIFO would wait. Reads of a file are to wait: io_uring of older kernels answers EAGAIN else.
      */
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = dao_descriptor_keep(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file < 0 || fstat(file, &info) != 0 || (S_ISREG(info.st_mode) && fcntl(file, F_SETFL, 0) != 0)) {
         dao_status_t status =
             dao_error(DAO_ERR_IO, "the source \"%.400s\" cannot be opened: %s", path, strerror(errno));

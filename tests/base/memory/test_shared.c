@@ -2,6 +2,7 @@
 /* Descriptors beside messages: the one that is wanted arrives, and whatever else a peer sends is closed.
    Memory behind a descriptor, which keeps its size. */
 #define _GNU_SOURCE /* SO_PASSCRED, memfd_create */
+#include "base/files/file.h"
 #include "base/memory/host.h"
 #include "base/memory/shared.h"
 #include "tests/support/suite.h"
@@ -14,7 +15,9 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MESSAGE_BYTES  100
@@ -227,7 +230,41 @@ static void what_is_not_sealed_or_has_no_bytes_is_refused(void)
     CU_ASSERT_EQUAL(close(open_size) | close(empty), 0);
 }
 
+/* In a child whose standard streams are closed: the lowest descriptor that is free would be 0. */
+static int kept_without_standard_streams(void)
+{
+    void *address = NULL;
+    dao_file_t *file = NULL;
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
+        (void)close(stream);
+    }
+    int kept = dao_shared_create(4096);
+    bool is_above = kept > STDERR_FILENO && dao_descriptor_copy(kept) > STDERR_FILENO &&
+                    dao_shared_show("dao test", 4096, &address) > STDERR_FILENO &&
+                    fileno(dao_descriptor_fopen("/dev/null")) > STDERR_FILENO &&
+                    dao_file_create(".", DAO_FILE_ENGINE_AUTO, &file) == DAO_OK;
+    struct stat standard;
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
+        is_above = is_above && fstat(stream, &standard) != 0 && errno == EBADF;
+    }
+    return is_above ? 0 : 1;
+}
+
+static void nothing_that_is_kept_takes_the_place_of_a_standard_stream(void)
+{
+    int result = -1;
+    (void)fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(kept_without_standard_streams());
+    }
+    CU_ASSERT_TRUE(child > 0 && waitpid(child, &result, 0) == child);
+    CU_ASSERT_TRUE(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+}
+
 static CU_TestInfo tests[] = {
+    {"nothing that is kept takes the place of a standard stream",
+     nothing_that_is_kept_takes_the_place_of_a_standard_stream},
     {"sizes are whole pages", sizes_are_whole_pages},
     {"shared memory is one and keeps its size", shared_memory_is_one_and_keeps_its_size},
     {"memory that is shown is read by others and not written",

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts and ends of the library in processes of their own: the first one of a process, one that leaves much,
    and those of children of a process that has started it, or had. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* sendfile */
 #include <dao/dao.h>
 
 #include "tests/support/suite.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,16 +130,86 @@ static void a_child_of_a_stopped_process_may_start(void)
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
 }
 
+/* ---- a process with more rights than who starts it ---- */
+
+enum { NOBODY = 65534, IS_NOT_SECURE = 77 };
+static const char started_by_others[] = "--started-by-others";
+static const char recording_name[] = "recording";
+
+/* The process: its environment says DAO_LOG=off and DAO_RECORD. */
+static int heeds_no_setting(void)
+{
+    if (getauxval(AT_SECURE) == 0) {
+        return IS_NOT_SECURE; /* such as from a file system that is mounted with nosuid */
+    }
+    dao_config_t config = {.log_callback = count_left};
+    bool is_good = dao_init(&config) == DAO_OK && dao_alloc(dao_cpu_place(), 100) != NULL;
+    is_good = is_good && dao_finalize() == DAO_ERR_BUSY && left_lines > 0;
+    return is_good && access(recording_name, F_OK) != 0 ? 0 : 1;
+}
+
+/* Copies this program to a file whose owner's rights whoever starts it gets. */
+static bool copy_with_rights(const char *path)
+{
+    struct stat info;
+    int from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    bool is_good = from >= 0 && to >= 0 && fstat(from, &info) == 0;
+    for (off_t left = is_good ? info.st_size : 0; is_good && left > 0;) {
+        ssize_t count = sendfile(to, from, NULL, (size_t)left);
+        is_good = count > 0;
+        left -= count;
+    }
+    is_good = is_good && fchmod(to, S_ISUID | 0755) == 0;
+    return (from < 0 || close(from) == 0) && (to < 0 || close(to) == 0) && is_good;
+}
+
+static int start_as_nobody(void *path)
+{
+    char recording[] = "DAO_RECORD=recording", log[] = "DAO_LOG=off";
+    char *arguments[] = {path, (char *)(uintptr_t)started_by_others, NULL};
+    char *environment[] = {recording, log, NULL};
+    if (setgid(NOBODY) == 0 && setuid(NOBODY) == 0) {
+        (void)execve(path, arguments, environment);
+    }
+    return IS_NOT_SECURE;
+}
+
+static void more_rights_than_who_starts_it_heed_no_setting(void)
+{
+    char folder[] = "/tmp/dao_rights_XXXXXX";
+    char path[sizeof(folder) + 16];
+    if (geteuid() != 0) {
+        (void)printf("    not root: not run\n");
+        return;
+    }
+    CU_ASSERT_TRUE_FATAL(mkdtemp(folder) != NULL && chmod(folder, 0777) == 0);
+    (void)snprintf(path, sizeof(path), "%s/program", folder);
+    CU_ASSERT_TRUE(copy_with_rights(path));
+    int back = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CU_ASSERT_TRUE_FATAL(back >= 0 && chdir(folder) == 0);
+    int result = in_child(start_as_nobody, path);
+    (void)printf("%s",
+                 result == IS_NOT_SECURE ? "    the system gives no rights to a program: not run\n" : "");
+    CU_ASSERT_TRUE(result == 0 || result == IS_NOT_SECURE);
+    (void)unlink(recording_name);
+    CU_ASSERT_TRUE(fchdir(back) == 0 && close(back) == 0 && unlink(path) == 0 && rmdir(folder) == 0);
+}
+
 static CU_TestInfo tests[] = {
     {"a start by another call says nothing", a_start_by_another_call_says_nothing},
     {"many handles that are left are counted", many_handles_that_are_left_are_counted},
     {"a child of a started process is told", a_child_of_a_started_process_is_told},
     {"a child of a stopped process may start", a_child_of_a_stopped_process_may_start},
+    {"more rights than who starts it heed no setting", more_rights_than_who_starts_it_heed_no_setting},
     CU_TEST_INFO_NULL,
 };
 
-int main(void)
+int main(int argument_count, char **arguments)
 {
+    if (argument_count == 2 && strcmp(arguments[1], started_by_others) == 0) {
+        return heeds_no_setting();
+    }
     CU_SuiteInfo suites[] = {{"context, processes", NULL, NULL, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }
