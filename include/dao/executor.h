@@ -5,7 +5,8 @@
  *
  *     generator threads --push(kernel)--> bounded queue --> executor thread --> compute, H2D, D2H streams
  *
- * Kernels run on one compute stream, or on up to four (dao_kernel_t::stream_index).
+ * Kernels run on one compute stream, or on up to four (dao_kernel_t::stream_index), of the executor's or of
+ * the program's (dao_executor_config_t::streams).
  *
  * The program creates managed tensors, pushes kernels that name what they read and write, and drops its
  * handles. The executor brings every operand onto the device before its kernel, and moves other tensors to
@@ -191,6 +192,23 @@ typedef struct dao_executor_config {
     /** Compute streams of its own that kernels may run on (dao_kernel_t::stream_index), at most
        DAO_EXECUTOR_STREAM_COUNT_MAX; 0: one. A step with kernels on others than stream 0 has no plan. */
     uint32_t stream_count;
+    /**
+     * NULL, or as many streams as the executor has compute streams, of the same device, on which kernels run
+     * in place of streams of its own: made by dao_stream_create() or adopted, such as a framework's; where
+     * one is NULL the executor makes its own. Borrowed for the call; the executor keeps the streams
+     * themselves until it is destroyed, also such as the program has given to dao_stream_destroy(). The
+     * vendor's stream of an adopted one has to live until then, and none is captured into a graph while
+     * kernels are in the queue: kernels that would run on a stream that is gone fail with DAO_ERR_INVALID, as
+     * far as that can be seen, and on one that is being captured with DAO_ERR_BUSY, before anything of theirs
+     * is queued.
+     *
+     * What the program queues there before it pushes a kernel runs before that kernel, and what it queues
+     * behind dao_executor_sync() behind it. In between it lies wherever it was queued: kernels need not be on
+     * the stream yet. The executor waits for its own work alone. An error of the program's work is the
+     * device's, and what it takes counts as the time of kernels. Stream 0 also gets zeros of a first touch
+     * and moves on the device.
+     */
+    dao_stream_t *const *streams;
 } dao_executor_config_t;
 
 /** Most compute streams of an executor. */
@@ -213,8 +231,9 @@ typedef struct dao_executor_config {
  *
  * @param config        Borrowed for the call; NULL means all defaults.
  * @param out_executor  The caller owns it, until dao_executor_destroy().
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_OVERFLOW for more than 1 TiB on the device or in the file;
- *         DAO_ERR_NO_DEVICE; DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be had; DAO_ERR_IO
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_BUSY for a stream of the program's that is being captured;
+ *         DAO_ERR_OVERFLOW for more than 1 TiB on the device or in the file; DAO_ERR_NO_DEVICE;
+ *         DAO_ERR_NO_DEVICE_MEMORY or DAO_ERR_LIMIT if the arena cannot be had; DAO_ERR_IO
  *         if no file can be made, DAO_ERR_UNSUPPORTED if its engine is not there; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_THREAD; DAO_ERR_BACKEND; DAO_ERR_SHUTDOWN.
  *

@@ -45,8 +45,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_create(int32_t device_index, dao_s
  * @param native        The vendor's handle, such as a cudaStream_t; NULL is the vendor's default stream. On
  *                      the cpu backend what dao_stream_native() returns; NULL is the device's compute stream.
  * @param out_stream    The caller owns it, until dao_stream_destroy(), which leaves the vendor's stream
- *                      alone. That one has to live until then, and until all memory handles that name it are
- *                      gone.
+ *                      alone. That one has to live until then, and until all memory handles that name it,
+ *                      and executors that have it, are gone.
  * @return DAO_OK; DAO_ERR_INVALID, on the cpu backend also for what is no stream of the device;
  *         DAO_ERR_NO_DEVICE; DAO_ERR_UNSUPPORTED where the backend cannot, and for cudaStreamPerThread and
  *         hipStreamPerThread, which stand for another stream in each thread; DAO_ERR_NO_HOST_MEMORY;
@@ -59,8 +59,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
 
 /**
  * Waits for a stream's work and destroys the stream; one that was adopted several times is destroyed as
- * often. Memory handles that name it keep the vendor's stream until they are released. Handles that were
- * released while it was being captured into a graph keep it no longer.
+ * often. Memory handles that name it, and executors that have it, keep the vendor's stream until they are
+ * released or destroyed. Handles that were released while it was being captured into a graph keep it no
+ * longer.
  *
  * @param stream  NULL is allowed. For one of a device's own streams, dao_last_status() is DAO_ERR_INVALID and
  *                nothing is done. For one that is being captured, it is DAO_ERR_BUSY: the capture goes on.

@@ -121,6 +121,10 @@ void dao_stream_end(dao_stream_t *stream, bool is_idle);
 /* DAO_ERR_INVALID for an adopted stream that its maker has destroyed, as far as that is known. */
 DAO_NODISCARD dao_status_t dao_stream_alive_check(const dao_stream_t *stream, const char *function);
 
+/* Asks whether work can be queued on a stream of the program's, whose owner may have destroyed or captured it
+   by now. DAO_ERR_INVALID: it is gone, as far as that can be seen; DAO_ERR_BUSY: it is being captured. */
+DAO_NODISCARD dao_status_t dao_stream_takes_work(const dao_stream_t *stream);
+
 /* Returns true if a stream's work is written down as a part of a graph now, instead of being done. */
 bool dao_stream_is_captured(const dao_stream_t *stream);
 

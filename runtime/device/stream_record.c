@@ -102,6 +102,24 @@ bool dao_stream_is_captured(const dao_stream_t *stream)
     return dao_backend_stream_capture(stream->runtime->ops, stream->backend) != 0;
 }
 
+dao_status_t dao_stream_takes_work(const dao_stream_t *stream)
+{
+    const dao_backend_ops_t *ops = stream->runtime->ops;
+    if (dao_backend_stream_is_gone(ops, stream->backend)) {
+        return dao_error(DAO_ERR_INVALID,
+                         "the adopted stream %p of device:%" PRId32
+                         " was destroyed by its maker, and the executor still has it",
+                         stream->adopted.native, stream->runtime->device_index);
+    }
+    if (dao_stream_is_captured(stream)) {
+        return dao_error(DAO_ERR_BUSY,
+                         "the stream %p of device:%" PRId32
+                         " is being captured into a graph, and an executor queues work on it",
+                         ops->stream_native(stream->backend), stream->runtime->device_index);
+    }
+    return DAO_OK;
+}
+
 /* Asked again after the event, since another thread may begin the capture meanwhile. */
 dao_status_t dao_runtime_record(dao_runtime_t *runtime, dao_backend_event_t *event,
                                 const dao_stream_t *stream)

@@ -201,16 +201,63 @@ static dao_status_t check_config(const dao_executor_config_t *config)
     return status;
 }
 
+static dao_stream_t **compute_stream(dao_executor_t *executor, uint32_t index)
+{
+    return index == 0 ? &executor->streams[DAO_STREAM_ROLE_COMPUTE] : &executor->more_streams[index];
+}
+
+/* Keeps a stream of the program's as a compute stream. */
+static dao_status_t keep_stream(dao_executor_t *executor, uint32_t index, dao_stream_t *stream)
+{
+    if (stream->runtime != executor->runtime) {
+        bool is_other = stream->runtime->device_index != executor->runtime->device_index;
+        return dao_error(DAO_ERR_INVALID,
+                         "streams[%" PRIu32 "] is of device:%" PRId32
+                         "%s, and the executor of device:%" PRId32,
+                         index, stream->runtime->device_index, is_other ? "" : " of an earlier start",
+                         executor->runtime->device_index);
+    }
+    dao_status_t status = dao_stream_takes_work(stream);
+    if (status != DAO_OK) {
+        dao_error_prefix("streams[%" PRIu32 "]: ", index);
+        return status;
+    }
+    dao_stream_retain(stream);
+    *compute_stream(executor, index) = stream;
+    executor->given_streams |= UINT32_C(1) << index;
+    return DAO_OK;
+}
+
+static dao_status_t take_compute_stream(dao_executor_t *executor, uint32_t index,
+                                        const dao_executor_config_t *config)
+{
+    return config->streams != NULL && config->streams[index] != NULL
+               ? keep_stream(executor, index, config->streams[index])
+               : dao_stream_create_on(executor->runtime, DAO_EXECUTOR_STREAM_NOUN,
+                                      compute_stream(executor, index));
+}
+
+/* Its own streams end, with all that is on them; the program's lose a reference, behind the engine's work. */
+static void give_compute_stream(dao_executor_t *executor, uint32_t index)
+{
+    dao_stream_t **stream = compute_stream(executor, index);
+    if ((executor->given_streams >> index & 1) != 0) {
+        dao_stream_release(*stream);
+    } else {
+        dao_stream_destroy(*stream);
+    }
+    *stream = NULL;
+}
+
 /* Gives back what create has made so far; the engine is not initialized, or finished. */
 static void destroy_parts(dao_executor_t *executor)
 {
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) { /* first, so that no work uses the arena any more */
+    for (uint32_t i = 0; i < executor->stream_count; i++) { /* first: no work uses the arena any more */
+        give_compute_stream(executor, i);
+    }
+    for (int i = DAO_STREAM_ROLE_H2D; i < DAO_STREAM_ROLE_COUNT; i++) {
         dao_stream_destroy(executor->streams[i]);
         executor->streams[i] = NULL;
-    }
-    for (uint32_t i = 1; i < executor->stream_count; i++) {
-        dao_stream_destroy(executor->more_streams[i]);
-        executor->more_streams[i] = NULL;
     }
     dao_file_streams_destroy(executor);
     dao_file_tier_finish(&executor->engine.file_tier);
@@ -236,13 +283,12 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
                                  dao_engine_config_t *engine)
 {
     dao_status_t status = dao_runtime_acquire(config->device_index, &executor->runtime);
-    for (int i = 0; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
-        status = dao_stream_create_on(executor->runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->streams[i]);
-    }
     executor->stream_count = config->stream_count != 0 ? config->stream_count : 1;
-    for (uint32_t i = 1; status == DAO_OK && i < executor->stream_count; i++) {
-        status =
-            dao_stream_create_on(executor->runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->more_streams[i]);
+    for (uint32_t i = 0; status == DAO_OK && i < executor->stream_count; i++) {
+        status = take_compute_stream(executor, i, config);
+    }
+    for (int i = DAO_STREAM_ROLE_H2D; status == DAO_OK && i < DAO_STREAM_ROLE_COUNT; i++) {
+        status = dao_stream_create_on(executor->runtime, DAO_EXECUTOR_STREAM_NOUN, &executor->streams[i]);
     }
     if (status == DAO_OK && config->file.directory != NULL) {
         status = create_file_parts(executor, config);
@@ -251,16 +297,18 @@ static dao_status_t create_parts(dao_executor_t *executor, const dao_executor_co
                             : status;
 }
 
-static void describe_core(const dao_executor_t *executor, const dao_executor_config_t *config,
+static void describe_core(dao_executor_t *executor, const dao_executor_config_t *config,
                           dao_engine_config_t *engine)
 {
     engine->ops = executor->runtime->ops;
     engine->device = executor->runtime->device;
     engine->device_index = config->device_index;
     engine->stream_count = executor->stream_count;
-    engine->compute_streams[0] = executor->streams[DAO_STREAM_ROLE_COMPUTE];
-    for (uint32_t i = 1; i < executor->stream_count; i++) {
-        engine->compute_streams[i] = executor->more_streams[i];
+    for (uint32_t i = 0; i < executor->stream_count; i++) {
+        engine->compute_streams[i] = *compute_stream(executor, i);
+        if ((executor->given_streams >> i & 1) != 0) {
+            engine->given_streams[dao_timeline_compute(i)] = engine->compute_streams[i];
+        }
     }
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         engine->streams[i] = executor->streams[i]->backend;

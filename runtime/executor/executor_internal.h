@@ -33,6 +33,7 @@ struct dao_executor {
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     uint32_t stream_count;                                     /* of compute streams; never changes */
     dao_stream_t *more_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* these but the first, by their numbers */
+    uint32_t given_streams; /* a bit for each compute stream that is the program's; a reference each */
     /* NULL without file or sources; for sources alone only those that read are there */
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     dao_stream_t *staging_streams[DAO_FILE_DIRECTION_COUNT]; /* likewise */

@@ -45,6 +45,7 @@ typedef struct dao_engine_config {
     int32_t device_index;
     uint32_t stream_count;                                        /* of compute streams, at least 1 */
     dao_stream_t *compute_streams[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* handed to kernels */
+    const dao_stream_t *given_streams[DAO_TIMELINE_PACED_COUNT]; /* the program's; NULL: the executor's own */
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
     void *arena_address;
     uint64_t arena_bytes;

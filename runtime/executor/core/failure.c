@@ -11,6 +11,8 @@
 #include "runtime/executor/core/failure.h"
 
 #include "base/report/assert.h"
+#include "base/report/error.h"
+#include "runtime/device/runtime.h"
 
 void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
 {
@@ -30,4 +32,20 @@ void dao_engine_fail(dao_engine_t *engine, dao_status_t status, bool lost)
     if (lost) { /* host memory is given back from now on without waiting */
         dao_file_tier_stop(&engine->file_tier);
     }
+}
+
+static const dao_stream_t *given_stream(const dao_engine_t *engine, dao_stream_role_t role)
+{
+    return (int)role < DAO_TIMELINE_PACED_COUNT ? engine->config.given_streams[role] : NULL;
+}
+
+dao_status_t dao_engine_before(dao_engine_t *engine, dao_stream_role_t role, const dao_fence_t *fence)
+{
+    const dao_stream_t *given = given_stream(engine, role);
+    dao_status_t status = given != NULL ? dao_stream_takes_work(given) : DAO_OK;
+    if (status == DAO_OK) {
+        status = dao_timeline_before(&engine->timeline, role, fence);
+        dao_engine_lose_unless_ok(engine, status);
+    }
+    return status;
 }

@@ -17,4 +17,10 @@ static inline void dao_engine_lose_unless_ok(dao_engine_t *engine, dao_status_t 
     }
 }
 
+/* Before an operation is queued on a stream, as dao_timeline_before(). On an error nothing was queued: that
+   of dao_stream_takes_work() for a stream of the program's, after which the executor can go on; else the
+   device is given up. */
+DAO_NODISCARD dao_status_t dao_engine_before(dao_engine_t *engine, dao_stream_role_t role,
+                                             const dao_fence_t *fence);
+
 #endif

@@ -266,9 +266,9 @@ dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_
     DAO_ASSERT(engine->plan == NULL || item->stream_index == 0); /* plans have one compute stream */
     dao_stream_role_t role = role_of(item);
     dao_fence_t fence = kernel_fence(engine, item, placement);
-    dao_status_t status = dao_timeline_before(&engine->timeline, role, &fence);
+    dao_status_t status = dao_engine_before(engine, role, &fence);
     if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
+        dao_error_prefix("kernel \"%s\" (number %" PRIu64 "): ", item->name, engine->now);
         return status;
     }
     set_addresses(engine, item, placement);

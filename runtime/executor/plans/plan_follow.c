@@ -174,9 +174,8 @@ static dao_status_t bring(dao_engine_t *engine, dao_compiled_plan_t *plan, dao_u
     if (dao_plan_can_come(tensor)) {
         status = dao_plan_copy_in(engine, tensor, address, &all);
     } else {
-        status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &all);
+        status = dao_engine_before(engine, DAO_STREAM_ROLE_COMPUTE, &all);
         if (status != DAO_OK) {
-            dao_engine_fail(engine, status, true);
             return status;
         }
         dao_residency_land(engine, tensor, address);

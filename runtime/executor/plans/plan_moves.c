@@ -148,9 +148,8 @@ dao_status_t dao_plan_copy_in(dao_engine_t *engine, dao_managed_t *tensor, uint6
     DAO_ASSERT(dao_plan_can_come(tensor));
     bool is_file = tensor->residency == DAO_RESIDENCY_FILE;
     dao_status_t status =
-        dao_timeline_before(&engine->timeline, is_file ? DAO_TIMELINE_STAGE_IN : DAO_STREAM_ROLE_H2D, fence);
+        dao_engine_before(engine, is_file ? DAO_TIMELINE_STAGE_IN : DAO_STREAM_ROLE_H2D, fence);
     if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
         return status;
     }
     dao_residency_land(engine, tensor, address);
@@ -165,9 +164,8 @@ static dao_status_t copy_out(dao_engine_t *engine, dao_managed_t *tensor, bool i
                              const dao_fence_t *fence)
 {
     dao_status_t status =
-        dao_timeline_before(&engine->timeline, is_file ? DAO_TIMELINE_STAGE_OUT : DAO_STREAM_ROLE_D2H, fence);
+        dao_engine_before(engine, is_file ? DAO_TIMELINE_STAGE_OUT : DAO_STREAM_ROLE_D2H, fence);
     if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
         return status;
     }
     if (!is_file) {

@@ -114,9 +114,8 @@ dao_status_t dao_residency_zero(dao_engine_t *engine, dao_managed_t *tensor)
     DAO_ASSERT(dao_residency_has_its_copies(tensor));
     dao_fence_t fence = no_fence;
     dao_device_arena_fence(&engine->arena, tensor->device_offset_bytes, tensor->size_bytes, &fence);
-    dao_status_t status = dao_timeline_before(&engine->timeline, DAO_STREAM_ROLE_COMPUTE, &fence);
+    dao_status_t status = dao_engine_before(engine, DAO_STREAM_ROLE_COMPUTE, &fence);
     if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
         return status;
     }
     status = engine->config.ops->fill(engine->config.streams[DAO_STREAM_ROLE_COMPUTE],
@@ -143,9 +142,8 @@ dao_status_t dao_residency_move(dao_engine_t *engine, dao_managed_t *tensor, uin
     DAO_ASSERT(offset_bytes + tensor->size_bytes <= tensor->device_offset_bytes ||
                tensor->device_offset_bytes + tensor->size_bytes <= offset_bytes); /* nor share they a page */
     dao_device_arena_fence(&engine->arena, offset_bytes, tensor->size_bytes, &fence);
-    dao_status_t status = dao_timeline_before(&engine->timeline, role, &fence);
+    dao_status_t status = dao_engine_before(engine, role, &fence);
     if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
         return status;
     }
     status = engine->config.ops->copy(engine->config.streams[role], DAO_COPY_KIND_D2D,

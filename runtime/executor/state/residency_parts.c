@@ -196,9 +196,8 @@ dao_status_t dao_residency_copy(dao_engine_t *engine, const dao_managed_t *tenso
     DAO_ASSERT(copy->size_bytes > 0);
     DAO_ASSERT(tensor == NULL || copy->size_bytes <= tensor->size_bytes);
     DAO_ASSERT(tensor == NULL || tensor->has_device);
-    dao_status_t status = dao_timeline_before(&engine->timeline, copy->role, fence);
+    dao_status_t status = dao_engine_before(engine, copy->role, fence);
     if (status != DAO_OK) {
-        dao_engine_fail(engine, status, true);
         return status;
     }
     for (int i = 0; i <= DAO_COPY_RETRY_MAX; i++) {

@@ -198,13 +198,8 @@ dao_status_t dao_timeline_wait_all(dao_timeline_t *timeline)
     dao_status_t first = DAO_OK;
     for (int i = 0; i < DAO_TIMELINE_STREAM_COUNT; i++) {
         dao_timeline_stream_t *stream = &timeline->streams[i];
-        dao_status_t status =
-            stream->backend != NULL ? timeline->ops->stream_synchronize(stream->backend) : DAO_OK;
-        if (status == DAO_OK) {
-            stream->completed = stream->issued;
-        } else if (first == DAO_OK) {
-            first = status;
-        }
+        dao_status_t status = wait_on_host(timeline, stream, stream->issued);
+        first = first == DAO_OK ? status : first;
     }
     DAO_ASSERT_HEAVY(dao_timeline_is_valid(timeline));
     return first;

@@ -12,6 +12,8 @@ dao_executor_t *executor;
 program_t program;
 network_t network;
 uint64_t kernel_ns;
+bool gives_stream;
+static dao_stream_t *given;
 bool keeps_plans = true;
 
 dao_executor_stats_t stats_now(void)
@@ -204,6 +206,10 @@ static void begin_on(const dao_cpu_config_t *cpu, const dao_backend_ops_t *ops, 
     dao_executor_config_t own = *config;
     own.addresses = IN_PAGES ? DAO_SWAP_ADDRESSES_PAGES : DAO_SWAP_ADDRESSES_BEST;
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&settings, IN_PAGES ? small_pages_wrap(ops) : ops), DAO_OK);
+    if (gives_stream) {
+        CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &given), DAO_OK);
+        own.streams = &given;
+    }
     CU_ASSERT_EQUAL_FATAL(
         is_still ? dao_executor_create_still(&own, &executor) : dao_executor_create(&own, &executor), DAO_OK);
     CU_ASSERT_TRUE(!IN_PAGES || own.without_plans || executor->engine.pages.page_bytes == SMALL_PAGE_BYTES);
@@ -246,6 +252,8 @@ void end(void)
     CU_ASSERT_EQUAL(stats_now().host_used_bytes, 0);
     CU_ASSERT_EQUAL(program.open_count, 0);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    dao_stream_destroy(given);
+    given = NULL;
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
     CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);

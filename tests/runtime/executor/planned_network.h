@@ -46,7 +46,8 @@ extern dao_executor_t *executor;
 extern program_t program;
 extern network_t network;
 extern uint64_t kernel_ns;
-extern bool keeps_plans; /* tests that are about plans follow also slow ones */
+extern bool gives_stream; /* compute stream 0 is one that the program has made */
+extern bool keeps_plans;  /* tests that are about plans follow also slow ones */
 
 extern const variation_t usual;
 

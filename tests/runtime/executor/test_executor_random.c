@@ -267,6 +267,32 @@ typedef struct variant {
     bool with_streams; /* kernels on all compute streams that an executor may have */
 } variant_t;
 
+/* Streams of the program's, of which each is made or adopted, or NULL: the executor's own. */
+static dao_stream_t *made[DAO_EXECUTOR_STREAM_COUNT_MAX], *given[DAO_EXECUTOR_STREAM_COUNT_MAX];
+
+static void make_streams(void)
+{
+    for (uint32_t i = 0; i < DAO_EXECUTOR_STREAM_COUNT_MAX; i++) {
+        uint64_t kind = below(3);
+        made[i] = given[i] = NULL;
+        if (kind > 0) {
+            CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &made[i]), DAO_OK);
+            given[i] = made[i];
+        }
+        if (kind > 1) {
+            CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, dao_stream_native(made[i]), &given[i]), DAO_OK);
+        }
+    }
+}
+
+static void destroy_streams(void)
+{
+    for (uint32_t i = 0; i < DAO_EXECUTOR_STREAM_COUNT_MAX; i++) {
+        dao_stream_destroy(given[i] != made[i] ? given[i] : NULL);
+        dao_stream_destroy(made[i]);
+    }
+}
+
 static void run_program(uint64_t seed, const variant_t *variant)
 {
     bool with_delays = variant->with_delays;
@@ -286,6 +312,10 @@ static void run_program(uint64_t seed, const variant_t *variant)
         .stream_count = variant->with_streams ? DAO_EXECUTOR_STREAM_COUNT_MAX : 0,
     };
     stream_count = executor_config.stream_count;
+    if (variant->with_streams) {
+        make_streams();
+        executor_config.streams = given;
+    }
     if (variant->with_file) {
         executor_config.host_bytes = 256 * (1 + (size_t)below(SIZE_MAX_UNITS * 4));
         executor_config.file = (dao_file_config_t){.directory = "/tmp",
@@ -311,6 +341,9 @@ static void run_program(uint64_t seed, const variant_t *variant)
     program_drop_all(&program);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     CU_ASSERT_EQUAL(program.open_count, 0);
+    if (variant->with_streams) {
+        destroy_streams();
+    }
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on several compute streams: which of them wait for which, that nothing moves under one that still
-   runs, and what becomes of steps and plans. Contents are checked by random programs on several streams in
-   test_executor_random.c, and failing calls in test_executor_faults.c. */
+/* Kernels on several compute streams, of the executor's and of the program's: which of them wait for which,
+   that nothing moves under one that still runs, and what becomes of steps and plans. Contents are checked by
+   random programs on several streams in test_executor_random.c, and failing calls in test_executor_faults.c.
+ */
 #include "runtime/executor/learned/step_learner.h"
 #include "runtime/start/context.h"
 #include "tests/runtime/executor/planned_network.h"
@@ -21,6 +22,11 @@
 
 /* ---- who waits for whom ---- */
 
+/* Whose the compute streams are. */
+typedef enum owner { EXECUTORS, MADE, ADOPTED } owner_t;
+
+static owner_t owner = EXECUTORS;
+static dao_stream_t *made[2], *given[2];
 static dao_gate_t gate;
 
 static dao_status_t launch_gate(const dao_launch_t *launch, void *user)
@@ -61,10 +67,38 @@ static const dao_timeline_stream_t *stream_of(uint32_t stream_index)
     return &executor->engine.timeline.streams[dao_timeline_compute(stream_index)];
 }
 
+static dao_stream_t *compute_stream(uint32_t stream_index)
+{
+    return stream_index == 0 ? executor->streams[DAO_STREAM_ROLE_COMPUTE]
+                             : executor->more_streams[stream_index];
+}
+
 /* The latest operation of another stream that a stream waits for; 0: none. */
 static uint64_t waited(uint32_t stream_index, uint32_t other)
 {
     return stream_of(stream_index)->waited[dao_timeline_compute(other)];
+}
+
+static void make_streams(void)
+{
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &made[i]), DAO_OK);
+        given[i] = made[i];
+        if (owner == ADOPTED) {
+            CU_ASSERT_EQUAL_FATAL(dao_stream_adopt(0, dao_stream_native(made[i]), &given[i]), DAO_OK);
+        }
+    }
+}
+
+static void destroy_streams(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (given[i] != made[i]) {
+            dao_stream_destroy(given[i]);
+        }
+        dao_stream_destroy(made[i]);
+        made[i] = given[i] = NULL;
+    }
 }
 
 /* A still executor of two streams with so much room, and tensors that have contents on the device. */
@@ -74,7 +108,14 @@ static void begin_two(size_t units, uint32_t tensor_count)
     dao_executor_config_t config = {
         .capacity_bytes = units * UNIT, .stream_count = 2, .policy = DAO_POLICY_LRU, .check = true};
     CU_ASSERT_EQUAL_FATAL(dao_init(&cpu), DAO_OK);
+    if (owner != EXECUTORS) {
+        make_streams();
+        config.streams = given;
+    }
     CU_ASSERT_EQUAL_FATAL(dao_executor_create_still(&config, &executor), DAO_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(owner == EXECUTORS, compute_stream(i) != given[i]);
+    }
     program_init(&program, executor);
     dao_gate_init(&gate);
     for (uint32_t i = 0; i < tensor_count; i++) {
@@ -93,6 +134,7 @@ static void end_two(void)
     CU_ASSERT_EQUAL(program_count_lost(&program), 0);
     program_drop_all(&program);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    destroy_streams();
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
@@ -125,7 +167,7 @@ static void kernels_that_share_nothing_run_beside_each_other(void)
     }
     run_host();
     CU_ASSERT_EQUAL(waited(1, 0), 0);
-    CU_ASSERT_EQUAL(dao_stream_synchronize(executor->more_streams[1]), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(compute_stream(1)), DAO_OK);
     CU_ASSERT_EQUAL(program.mismatch_count, 0);
     CU_ASSERT_EQUAL(program.read_count, 3);
     end_two();
@@ -175,6 +217,82 @@ static void streams_that_are_not_there_are_refused(void)
     CU_ASSERT_EQUAL(program.open_count, 1); /* the list's */
     dao_command_list_destroy(list);
     end_two();
+}
+
+/* ---- streams of the program's ---- */
+
+static void the_same_holds_on_the_programs_streams(void)
+{
+    for (owner = MADE; owner <= ADOPTED; owner++) {
+        a_kernel_waits_for_what_it_shares();
+        kernels_that_share_nothing_run_beside_each_other();
+        memory_is_taken_behind_its_last_use();
+        streams_that_are_not_there_are_refused();
+    }
+    owner = EXECUTORS;
+}
+
+/* The executor waits for its own work alone: a sync answers while the program's is held up behind it. */
+static void kernels_run_between_the_programs_own_work(void)
+{
+    for (owner = MADE; owner <= ADOPTED; owner++) {
+        begin_two(4, 3);
+        CU_ASSERT_EQUAL(device_gate(given[1], &gate), DAO_OK);
+        use(0, 1, RW);
+        use(1, 2, RW);
+        run_host();
+        CU_ASSERT_EQUAL(dao_stream_synchronize(given[0]), DAO_OK);
+        CU_ASSERT_EQUAL(stream_of(1)->completed + 1, stream_of(1)->issued);
+        CU_ASSERT_EQUAL(dao_timeline_poll(&executor->engine.timeline), DAO_OK);
+        CU_ASSERT_EQUAL(stream_of(1)->completed + 1, stream_of(1)->issued); /* behind the program's work */
+        dao_gate_open(&gate);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        dao_gate_finish(&gate);
+        dao_gate_init(&gate);
+        CU_ASSERT_EQUAL(device_gate(given[1], &gate), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        dao_gate_open(&gate);
+        CU_ASSERT_EQUAL(dao_stream_synchronize(given[1]), DAO_OK);
+        end_two();
+    }
+    owner = EXECUTORS;
+}
+
+/* An entry that is NULL is one of the executor's own. */
+static void streams_of_both_are_side_by_side(void)
+{
+    dao_executor_t *mixed = NULL;
+    owner = ADOPTED;
+    begin_two(4, 1);
+    dao_stream_t *const streams[] = {NULL, given[0], NULL};
+    dao_executor_config_t config = {.capacity_bytes = UNIT, .stream_count = 3, .streams = streams};
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &mixed), DAO_OK);
+    CU_ASSERT_PTR_EQUAL(mixed->more_streams[1], given[0]);
+    CU_ASSERT_PTR_NOT_NULL(mixed->streams[DAO_STREAM_ROLE_COMPUTE]);
+    CU_ASSERT_PTR_NOT_NULL(mixed->more_streams[2]);
+    CU_ASSERT_EQUAL(dao_executor_destroy(mixed), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(given[0]), DAO_OK); /* it is still the program's */
+    end_two();
+    owner = EXECUTORS;
+}
+
+/* What the program gives up the executor keeps. */
+static void the_program_destroys_its_streams_first(void)
+{
+    for (owner = MADE; owner <= ADOPTED; owner++) {
+        begin_two(2, 3);
+        for (int i = 0; i < 2; i++) {
+            dao_stream_destroy(given[i]);
+            given[i] = owner == ADOPTED ? made[i] : NULL;
+            made[i] = given[i];
+        }
+        use(0, 0, RW);
+        use(1, 2, RW);
+        use(1, 0, RW);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+        end_two();
+    }
+    owner = EXECUTORS;
 }
 
 /* ---- steps ---- */
@@ -259,6 +377,18 @@ static void the_capacity_changes_between_streams(void)
     end();
 }
 
+/* Stream 0 is the program's: steps are measured, planned and followed there as on one of the executor's. */
+static void a_step_on_the_programs_stream_is_planned(void)
+{
+    gives_stream = true;
+    begin(&dao_sim_bytes_backend_ops, true, &tight);
+    CU_ASSERT_EQUAL(executor->given_streams, 1);
+    run_until_planned(&usual, STEPS);
+    CU_ASSERT_EQUAL(stats_now().deviation_count, 0);
+    end();
+    gives_stream = false;
+}
+
 /* Of a step in virtual time, with everything on the device. */
 static uint64_t step_ns_of(const variation_t *variation)
 {
@@ -292,6 +422,11 @@ static CU_TestInfo tests[] = {
     {"kernels that share nothing run beside each other", kernels_that_share_nothing_run_beside_each_other},
     {"memory is taken behind its last use", memory_is_taken_behind_its_last_use},
     {"streams that are not there are refused", streams_that_are_not_there_are_refused},
+    {"the same holds on the program's streams", the_same_holds_on_the_programs_streams},
+    {"kernels run between the program's own work", kernels_run_between_the_programs_own_work},
+    {"streams of both are side by side", streams_of_both_are_side_by_side},
+    {"the program destroys its streams first", the_program_destroys_its_streams_first},
+    {"a step on the program's stream is planned", a_step_on_the_programs_stream_is_planned},
     {"a step of two streams is learnt and not planned", a_step_of_two_streams_is_learnt_and_not_planned},
     {"a step that moves nothing misses no plan", a_step_that_moves_nothing_misses_no_plan},
     {"a plan is left for another stream", a_plan_is_left_for_another_stream},
