@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which suites see a change of a source, and whether one of them fails with it. A mutant is compiled alone
 and linked with the objects of build/dev to a libdao.so of its own; the suites are those of build/dev, which
-load that one first, and LeakSanitizer, for what is not freed. Nothing of the tree or of build/dev changes.
+load that one first. Nothing of the tree or of build/dev changes. The mutant's object, and no other, has
+AddressSanitizer and UndefinedBehaviorSanitizer in it, since the suites run with both before a change is
+taken: so what is not freed is seen as well.
 
 Each suite is run once without a mutant: that says whether it passes, what it takes, and which functions it
 enters (reach.py). It is kept in suites.json for as long as libdao.so and the suite stay as they are."""
@@ -22,6 +24,9 @@ BOUND_TIMES = 10  # what it takes without a mutant,
 BOUND_SECONDS = 10  # and this, since what is short cannot be measured well
 FIRST_SECONDS = 600  # before it is known what it takes
 DATA_BYTES = 16 << 30
+CHECKS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+CHECKS_LIBRARY = "libasan.so"
+CHECKS_OPTIONS = f"hard_rss_limit_mb={DATA_BYTES >> 20}:allocator_may_return_null=1"
 # Suites of whole programs that are too long to run once a mutant; what they see, shorter ones see as well.
 NOT_RUN = {"test_schedules", "test_executor_faults"}
 
@@ -38,7 +43,7 @@ class Build:
         link = [line for line in commands if "-shared" in line and "libdao.so" in line][-1]
         self.link = shlex.split(link.removeprefix(": && ").removesuffix(" && :"))
         self.tests = self.find_tests()
-        self.leaks = self.find_leaks_library()
+        self.checks = self.find_checks_library()
         self.reach, self.plain = None, {}
 
     def look_at(self, sources):
@@ -56,7 +61,8 @@ class Build:
         return os.path.join(self.scratch, "suites.json")
 
     def kept_for(self):
-        return [os.stat(os.path.join(self.folder, "libdao.so")).st_mtime_ns, sorted(self.reach.sources)]
+        return [os.stat(path).st_mtime_ns for path in (os.path.join(self.folder, "libdao.so"), __file__)] + \
+            sorted(self.reach.sources)
 
     def time_of(self, suite):
         """When the suite was built."""
@@ -72,9 +78,9 @@ class Build:
                                    stdout=subprocess.PIPE, text=True).stdout
         return {test["name"]: test for test in json.loads(shown)["tests"] if "command" in test}
 
-    def find_leaks_library(self):
-        """The compiler's LeakSanitizer, which works on any program that loads it; None: it is not there."""
-        result = subprocess.run([self.link[0], "-print-file-name=liblsan.so"], stdout=subprocess.PIPE,
+    def find_checks_library(self):
+        """The compiler's AddressSanitizer, which any program can load first; None: it is not there."""
+        result = subprocess.run([self.link[0], f"-print-file-name={CHECKS_LIBRARY}"], stdout=subprocess.PIPE,
                                 text=True)
         path = result.stdout.strip()
         return path if os.path.isabs(path) else None
@@ -107,8 +113,8 @@ class Build:
     def cost_of(self, suite):
         return self.plain[suite]["cpu"] if suite in self.plain else 0, suite
 
-    def compile(self, source, text, name):
-        """Returns the object's path, or None if the text is no program."""
+    def compile(self, source, text, name, is_checked=False):
+        """Returns the object's path, with checks in it or without; None if the text is no program."""
         path = os.path.join(self.scratch, name + ".c")
         target = os.path.join(self.scratch, name + ".o")
         with open(path, "w") as file:
@@ -117,7 +123,7 @@ class Build:
         command[command.index("-o") + 1] = target
         command[command.index("-c") + 1] = path
         command += ["-w", "-iquote", os.path.dirname(os.path.join(self.root, source)),
-                    f"-ffile-prefix-map={path}={source}"]
+                    f"-ffile-prefix-map={path}={source}"] + (CHECKS if is_checked else [])
         result = subprocess.run(command, cwd=self.folder, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
         return target if result.returncode == 0 else None
@@ -134,10 +140,17 @@ class Build:
                                 stderr=subprocess.DEVNULL)
         return library if result.returncode == 0 else None
 
-    def outcome(self, suite, libraries, bounds, variables=None):
-        """Runs a suite with libraries that it loads first, and more `variables` of its environment. `bounds`:
-        seconds of the processor, seconds to wait, bytes. Returns "passed", "failed", or "late"."""
-        cpu_seconds, wait_seconds, data_bytes = bounds
+    def mutant(self, source, text, is_checked):
+        """The library of a mutant; None if the text is no program."""
+        name = "checked" if is_checked else "mutant"
+        target = self.compile(source, text, name, is_checked)
+        return target and self.library({source: target}, name, CHECKS if is_checked else [])
+
+    def outcome(self, suite, library, is_checked, bounds, variables=None):
+        """Runs a suite with a library that it loads first, or its own (None), and more `variables` of the
+        environment. `bounds`: seconds of the processor, and to wait. Returns "passed", "failed" or "late"."""
+        cpu_seconds, wait_seconds = bounds
+        data_bytes = resource.RLIM_INFINITY if is_checked else DATA_BYTES  # CHECKS_OPTIONS have it instead
 
         def bound():
             resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
@@ -153,7 +166,9 @@ class Build:
                 environment.update(line.split("=", 1) for line in each["value"])
             if each["name"] == "WORKING_DIRECTORY":
                 directory = each["value"]
-        environment["LD_PRELOAD"] = ":".join(each for each in libraries if each)
+        environment["LD_PRELOAD"] = ":".join(each for each in (self.checks if is_checked else None, library)
+                                             if each)
+        environment["ASAN_OPTIONS"] = CHECKS_OPTIONS
         process = subprocess.Popen(test["command"], cwd=directory, env=environment, preexec_fn=bound,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                    start_new_session=True)
@@ -169,17 +184,15 @@ class Build:
             process.wait()
 
     def run_plain(self, suite):
-        """What a suite does without a mutant. LeakSanitizer does not suit those that bound their own memory,
-        nor a bound those that map much and touch little: they are run without."""
+        """What a suite does without a mutant. One that bounds its own memory fails with checks."""
         found = {"changed": self.time_of(suite)}
-        for leaks, data_bytes in ((self.leaks, DATA_BYTES), (None, DATA_BYTES),
-                                  (self.leaks, resource.RLIM_INFINITY)):
+        for is_checked in (True, False) if self.checks else (False,):
             before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-            outcome = self.outcome(suite, [leaks, self.reach.library],
-                                   (FIRST_SECONDS, FIRST_SECONDS, data_bytes), self.reach.variables())
+            outcome = self.outcome(suite, self.reach.library, is_checked, (FIRST_SECONDS, FIRST_SECONDS),
+                                   self.reach.variables())
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            found.update(passes=outcome == "passed", leaks=leaks, data=data_bytes,
-                         wall=time.monotonic() - begin, enters=self.reach.entered(),
+            found.update(passes=outcome == "passed", is_checked=is_checked, enters=self.reach.entered(),
+                         wall=time.monotonic() - begin,
                          cpu=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
             if found["passes"]:
                 break
@@ -196,19 +209,24 @@ class Build:
         """Whether a suite that passes without a mutant fails with one. One that is late is held against
         itself there and then: the machine may have become slow, not the code."""
         plain = self.plain[suite]
-        bounds = [int(BOUND_TIMES * plain[of]) + BOUND_SECONDS for of in ("cpu", "wall")] + [plain["data"]]
-        outcome = self.outcome(suite, [plain["leaks"], library], bounds)
+        bounds = [int(BOUND_TIMES * plain[of]) + BOUND_SECONDS for of in ("cpu", "wall")]
+        outcome = self.outcome(suite, library, plain["is_checked"], bounds)
         if outcome == "late":
-            return self.outcome(suite, [plain["leaks"]], bounds) == "passed"
+            return self.outcome(suite, None, plain["is_checked"], bounds) == "passed"
         return outcome == "failed"
 
-    def killer(self, source, line, library):
-        """The first suite that enters the line's function and fails with the library, although it passes with
-        its own; None: all pass."""
+    def killer(self, source, line, text):
+        """The first suite that enters the line's function and fails with the text, although it passes with
+        the source; None: all pass."""
+        libraries = {}
         for suite in self.suites_of(source):
             plain = self.plain_of(suite)
-            if plain["passes"] and self.reach.may_see(plain["enters"], source, line) and \
-                    self.fails(suite, library):
+            if not plain["passes"] or not self.reach.may_see(plain["enters"], source, line):
+                continue
+            is_checked = plain["is_checked"]
+            if is_checked not in libraries:
+                libraries[is_checked] = self.mutant(source, text, is_checked)
+            if self.fails(suite, libraries[is_checked]):
                 return suite
         return None
 

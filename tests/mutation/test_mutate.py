@@ -57,8 +57,7 @@ class Suites(unittest.TestCase):
         return self.text[:self.text.index(text)].count("\n") + 1
 
     def killer(self, text, line=1):
-        target = self.build.compile(SOURCE, text, "unit")
-        return self.build.killer(SOURCE, line, self.build.library({SOURCE: target}, "unit"))
+        return self.build.killer(SOURCE, line, text)
 
     def test_its_own_suite_comes_first(self):
         self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
@@ -80,7 +79,7 @@ class Suites(unittest.TestCase):
 
     def test_only_suites_that_enter_the_function_are_run(self):
         ran = []
-        self.build.plain_of = lambda suite: {"passes": True, "enters": []}
+        self.build.plain_of = lambda suite: {"passes": True, "is_checked": False, "enters": []}
         self.build.fails = lambda suite, library: ran.append(suite)
         self.assertIsNone(self.killer(self.text, self.line_of(IN_A_FUNCTION)))
         self.assertEqual(ran, [])
@@ -88,12 +87,20 @@ class Suites(unittest.TestCase):
         self.assertIn("test_units", ran)
 
     def test_a_leak_is_seen(self):
-        if not self.build.leaks:
-            self.skipTest("the compiler has no LeakSanitizer")
+        if not self.build.checks:
+            self.skipTest("the compiler has no AddressSanitizer")
         leak = ("void *malloc(unsigned long);\nstatic void *volatile kept;\n"
                 "__attribute__((constructor)) static void leak(void)\n"
                 "{\n    kept = malloc(100);\n    kept = 0;\n}\n")
         self.assertEqual(self.killer(self.text + leak), "test_units")
+
+    def test_a_read_behind_an_array_is_seen(self):
+        if not self.build.checks:
+            self.skipTest("the compiler has no AddressSanitizer")
+        read = ("static int *volatile there;\n"
+                "__attribute__((constructor)) static void look(void)\n"
+                "{\n    static int array[3];\n    there = array;\n    there[0] = there[3];\n}\n")
+        self.assertEqual(self.killer(self.text + read), "test_units")
 
     def test_the_code_as_it_is_passes(self):
         self.assertIsNone(self.killer(self.text, self.line_of(IN_A_FUNCTION)))
@@ -101,7 +108,7 @@ class Suites(unittest.TestCase):
     def test_a_suite_that_fails_anyway_kills_nothing_and_is_told(self):
         self.build.plain = {}
         self.build.plain_of = lambda suite: self.build.plain.setdefault(
-            suite, {"passes": suite != "test_units", "enters": []})
+            suite, {"passes": suite != "test_units", "is_checked": False, "enters": []})
         self.build.fails = lambda suite, _: suite == "test_units"
         self.assertIsNone(self.killer(self.text))
         self.assertEqual(self.build.lost(), ["test_units"])
@@ -110,8 +117,8 @@ class Suites(unittest.TestCase):
         is_slow = True
         late = self.build.suites_of(SOURCE)[0]
         self.build.plain_of(late)
-        self.build.outcome = lambda suite, libraries, *_: (
-            "late" if suite == late and (is_slow or libraries[1:]) else "passed")
+        self.build.outcome = lambda suite, library, *_: (
+            "late" if suite == late and (is_slow or library) else "passed")
         self.assertFalse(self.build.fails(late, "library"))
         is_slow = False
         self.assertTrue(self.build.fails(late, "library"))
