@@ -196,6 +196,20 @@ class Training(Case):
                 self.train(model, optimizer, (16, 32, 24)[i % 3])
         self.assertEqual((len(o.plans), o.planned_count), (3, 3), o.report())
 
+    def test_shapes_that_never_come_again_leave_nothing_behind(self):
+        model, optimizer = self.make()
+        sides = range(40, 46)
+        with self.offload(model, optimizer) as o:
+            with o.step():
+                model(torch.randn(4, 3, sides[-1], sides[-1])).sum().backward()
+            peak_bytes = o.figures["peak_bytes"]
+        o = self.offload(model, optimizer, int(peak_bytes * 0.8))
+        for side in sides:
+            with o.step():
+                model(torch.randn(4, 3, side, side)).sum().backward()
+            self.assertEqual((len(o.stash.resident), len(o.stash.away), len(o.stash.leaving)), (0, 0, 0))
+        self.assertGreater(o.stash.drop_count, 0)
+
     def test_a_limit_that_cannot_work_says_what_would(self):
         peak_bytes, _ = self.peak()
         model, optimizer = self.make()

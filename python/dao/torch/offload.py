@@ -289,6 +289,7 @@ class Offload:
     def end_step(self, is_whole):
         self.in_step, self.failed = False, None
         self.weights.end_step()
+        self.stash.forget_ended()
         if self.errors:
             warnings.warn(f"offload(): freeing memory failed: {self.errors.pop()!r}", RuntimeWarning)
             self.errors.clear()

@@ -345,10 +345,18 @@ class Stash:
         leaving, self.leaving = self.leaving, []
         self.leaving[:0] = [item for item in leaving if item.storage is not None and not (
             item.out_ticket <= done and self.drop(item)) and item.parked is not None]
+        self.drop_doomed()
+
+    def drop_doomed(self):
         if self.doomed:
             doomed, self.doomed = self.doomed, []  # to which garbage adds that is collected meanwhile
             self.doomed.extend([(storage, out, back) for storage, out, back in doomed
                                 if not (self.is_done(OUT, out) and self.is_done(IN, back))])
+
+    def forget_ended(self):
+        """Nothing is kept of what has ended on its way out."""
+        self.leaving = [item for item in self.leaving if item.storage is not None]
+        self.drop_doomed()
 
     def fetch(self, item):
         """Waits until an item is in memory."""
