@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of places: what is recorded while threads allocate, and the ring that keeps it. */
+#define _GNU_SOURCE
 #include <dao/dao.h>
 
 #include "base/report/fault.h"
@@ -289,7 +290,52 @@ static void a_recording_that_nobody_stops_ends_with_the_library(void)
     CU_ASSERT_EQUAL(dao_events_read(host, events, EVENTS_MAX, &count, NULL), DAO_ERR_NOT_READY);
 }
 
+static void begin_again(const char *history)
+{
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(setenv("DAO_HISTORY", history, 1), 0);
+    begin();
+    CU_ASSERT_EQUAL(unsetenv("DAO_HISTORY"), 0);
+}
+
+static void history_is_kept_from_the_start_of_each_place(void)
+{
+    const dao_place_t places[] = {host, pinned_1, device_0};
+    begin_again("4");
+    for (size_t i = 0; i < 3; i++) {
+        void *block = NULL;
+        for (size_t size_bytes = 100; size_bytes <= 300; size_bytes += 100) {
+            block = take(places[i], size_bytes);
+            give(places[i], block);
+        }
+        CU_ASSERT_EQUAL(dao_events_start(places[i], 16), DAO_ERR_BUSY);
+        CU_ASSERT_EQUAL_FATAL(events_read(places[i], EVENTS_MAX, 2), 4);
+        expect_event(2, DAO_MEMORY_EVENT_KIND_ALLOC, block, 300);
+        expect_event(3, DAO_MEMORY_EVENT_KIND_FREE, block, 300);
+    }
+    begin_again("0");
+    give(host, take(host, 100));
+    CU_ASSERT_EQUAL(dao_events_stop(host), DAO_ERR_NOT_READY);
+}
+
 #if defined(DAO_FAULTS)
+static void a_place_without_memory_for_its_history_does_not_start(void)
+{
+    uint64_t n = 0, named_count = 0;
+    void *block = NULL;
+    begin_again("100");
+    for (; block == NULL && n < 20; n++) {
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, n, false);
+        block = dao_alloc(host, 1000);
+        CU_ASSERT_TRUE(dao_fault_disarm() > 0 || block != NULL);
+        CU_ASSERT_TRUE(block != NULL || dao_last_status() == DAO_ERR_NO_HOST_MEMORY);
+        named_count += block == NULL && strstr(dao_last_message(), "DAO_HISTORY") != NULL;
+    }
+    CU_ASSERT_EQUAL(named_count, 2); /* the ring, and its slots */
+    CU_ASSERT_EQUAL(events_read(host, EVENTS_MAX, 0), 1);
+    give(host, block);
+}
+
 static void a_start_without_memory_records_nothing(void)
 {
     for (uint64_t n = 0; n < 2; n++) {
@@ -327,7 +373,10 @@ static CU_TestInfo event_tests[] = {
     {"events are written with the columns of RMM", events_are_written_with_the_columns_of_rmm},
     {"a recording that nobody stops ends with the library",
      a_recording_that_nobody_stops_ends_with_the_library},
+    {"history is kept from the start of each place", history_is_kept_from_the_start_of_each_place},
 #if defined(DAO_FAULTS)
+    {"a place without memory for its history does not start",
+     a_place_without_memory_for_its_history_does_not_start},
     {"a start without memory records nothing", a_start_without_memory_records_nothing},
 #endif
     {"ticks are times of the clock", ticks_are_times_of_the_clock},

@@ -16,14 +16,19 @@
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
 static char folder[] = "/tmp/dao-snapshots-XXXXXX";
 static int log_count;             /* lines about snapshots */
+static char logged[512];          /* the latest one */
 static bool refuses_while_logged; /* the log's callback asks for too much as well */
 
 static void log_line(dao_log_level_t level, const char *message, void *user)
 {
     (void)level;
     (void)user;
-    log_count += strstr(message, "snapshot of ") != NULL;
-    if (refuses_while_logged && strstr(message, "snapshot of ") != NULL) {
+    if (strstr(message, "snapshot of ") == NULL) {
+        return;
+    }
+    log_count++;
+    (void)snprintf(logged, sizeof(logged), "%s", message);
+    if (refuses_while_logged) {
         CU_ASSERT_PTR_NULL(dao_alloc(device, 512 * MIB));
     }
 }
@@ -122,6 +127,12 @@ static void files_that_cannot_be_written_are_logged(void)
     be_refused();
     CU_ASSERT_EQUAL(log_count, 1);
     library_end();
+    setting("DAO_ON_OOM", "snapshot:%s", "/dev/full");
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    be_refused();
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged, "/dev/full"));
+    library_end();
 }
 
 static void a_signal_writes_every_place_in_use(void)
@@ -167,10 +178,11 @@ static void a_handler_of_the_program_stays(void)
 
 static void wrong_settings_are_refused(void)
 {
-    static const char *const wrong[][2] = {{"DAO_ON_OOM", "yes"},           {"DAO_ON_OOM", "snapshot:"},
-                                           {"DAO_ON_OOM", "snapshot:a%"},   {"DAO_ON_OOM", "snapshot:a%d"},
-                                           {"DAO_SNAPSHOT_SIGNAL", "KILL"}, {"DAO_SNAPSHOT_SIGNAL", "10"},
-                                           {"DAO_HISTORY", "-1"},           {"DAO_HISTORY", "99999999"}};
+    static const char *const wrong[][2] = {
+        {"DAO_ON_OOM", "yes"},          {"DAO_ON_OOM", "snapshot:"},     {"DAO_ON_OOM", "snapshot:a%"},
+        {"DAO_ON_OOM", "snapshot:a%d"}, {"DAO_SNAPSHOT_SIGNAL", "KILL"}, {"DAO_SNAPSHOT_SIGNAL", "10"},
+        {"DAO_HISTORY", "-1"},          {"DAO_HISTORY", "99999999"},     {"DAO_HISTORY", "x"},
+        {"DAO_HISTORY", "5x"}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         setting(wrong[i][0], "%s", wrong[i][1]);
         CU_ASSERT_EQUAL(library_start(), DAO_ERR_INVALID);

@@ -27,12 +27,16 @@
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0}, pinned_place = {DAO_PLACE_KIND_PINNED, 0};
 static char name[256];
 static int log_count;
+static char logged[512]; /* the latest one */
 
 static void log_line(dao_log_level_t level, const char *message, void *user)
 {
     (void)level;
     (void)user;
-    log_count += strstr(message, "record") != NULL;
+    if (strstr(message, "record") != NULL) {
+        log_count++;
+        (void)snprintf(logged, sizeof(logged), "%s", message);
+    }
 }
 
 static dao_status_t library_start(void)
@@ -126,6 +130,45 @@ static void a_full_disk_is_logged(void)
     CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
     CU_ASSERT_EQUAL(log_count, 1);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
+/* Locks the file of `name` and writes to it, as one who records does; returns when `go` is closed. */
+static void record_as_another_process(int told, int go)
+{
+    char byte = 0;
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int file = open(name, O_WRONLY | O_CREAT, 0600);
+    bool is_there = file >= 0 && fcntl(file, F_SETLK, &lock) == 0 && write(file, "theirs", 6) == 6;
+    _exit(is_there && write(told, &byte, 1) == 1 && read(go, &byte, 1) == 0 ? 0 : 1);
+}
+
+static void the_file_of_another_process_is_left_alone(void)
+{
+    int told[2], go[2], how = 0;
+    char bytes[16] = "";
+    (void)snprintf(name, sizeof(name), "%s.theirs", dao_test_path);
+    CU_ASSERT_EQUAL_FATAL(pipe(told) | pipe(go), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)close(go[1]);
+        record_as_another_process(told[1], go[0]);
+    }
+    CU_ASSERT_EQUAL(read(told[0], bytes, 1), 1);
+    CU_ASSERT_EQUAL(setenv("DAO_RECORD", name, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged, "another process records there"));
+    CU_ASSERT_EQUAL(dao_free(device, dao_alloc(device, MIB)), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(close(go[1]) | close(go[0]) | close(told[0]) | close(told[1]), 0);
+    CU_ASSERT_EQUAL(waitpid(child, &how, 0), child);
+    CU_ASSERT(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    FILE *file = fopen(name, "re");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL(fread(bytes, 1, sizeof(bytes) - 1, file), 6);
+    CU_ASSERT_STRING_EQUAL(bytes, "theirs");
+    (void)fclose(file);
+    CU_ASSERT_EQUAL(unlink(name), 0);
 }
 
 static void every_place_is_in_the_file(void)
@@ -240,6 +283,7 @@ static CU_TestInfo tests[] = {
     {"a file that cannot be had is logged", a_file_that_cannot_be_had_is_logged},
     {"a pipe is refused", a_pipe_is_refused},
     {"a full disk is logged", a_full_disk_is_logged},
+    {"the file of another process is left alone", the_file_of_another_process_is_left_alone},
     {"every place is in the file", every_place_is_in_the_file},
     {"lines of threads stay whole", lines_of_threads_stay_whole},
     {"a child writes nothing", a_child_writes_nothing},
