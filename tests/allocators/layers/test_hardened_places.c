@@ -161,6 +161,18 @@ static dao_status_t start_with_environment(const char *hardening, const char *by
     return status;
 }
 
+/* As if it said nothing. */
+static void the_environment_may_say_none(void)
+{
+    CU_ASSERT_EQUAL_FATAL(start_with_environment("", ""), DAO_OK);
+    dao_status_t status = dao_hardening_check(places[2]);
+    CU_ASSERT_NOT_EQUAL(status, DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(start_with_environment("none", ""), DAO_OK);
+    CU_ASSERT_EQUAL(dao_hardening_check(places[2]), status);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static void the_environment_hardens(void)
 {
     static const char *const wrong[] = {"guard,bogus", "guard,",     ",",     "Guard",
@@ -263,6 +275,7 @@ static CU_TestInfo tests[] = {
     {"places are hardened apart, over any strategy", places_are_hardened_apart_over_any_strategy},
     {"a place stays out of the hardening of all", a_place_stays_out_of_the_hardening_of_all},
     {"a device that was not used has nothing wrong", a_device_that_was_not_used_has_nothing_wrong},
+    {"the environment may say none", the_environment_may_say_none},
     {"the environment hardens", the_environment_hardens},
     {"every failing call of the backend is survived", every_failing_call_of_the_backend_is_survived},
 #if defined(DAO_FAULTS)
