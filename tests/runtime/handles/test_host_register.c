@@ -77,6 +77,22 @@ static void what_is_registered_is_not_registered_again(void)
     end();
 }
 
+static void several_are_given_up_in_any_order(void)
+{
+    static const size_t order[] = {0, 3, 1, 2};
+    begin();
+    for (size_t i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(dao_host_register((int32_t)i % 2, memory + 1024 * i, 1024), DAO_OK);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(dao_host_unregister(memory + 1024 * order[i]), DAO_OK);
+        CU_ASSERT_EQUAL(dao_host_unregister(memory + 1024 * order[i]), DAO_ERR_FOREIGN_POINTER);
+        CU_ASSERT_EQUAL(i == 3 ? DAO_ERR_BUSY : dao_host_register(0, memory + 1024 * order[i + 1], 1),
+                        DAO_ERR_BUSY); /* those that stay are there */
+    }
+    end();
+}
+
 static void leave_out_host_memory(dao_backend_ops_t *ops)
 {
     ops->host_register = NULL;
@@ -228,6 +244,7 @@ static void threads_register_side_by_side(void)
 static CU_TestInfo tests[] = {
     {"registered memory is copied as it was before", registered_memory_is_copied_as_it_was_before},
     {"what is registered is not registered again", what_is_registered_is_not_registered_again},
+    {"several are given up in any order", several_are_given_up_in_any_order},
     {"wrong arguments are refused", wrong_arguments_are_refused},
     {"devices find pinned and registered memory", devices_find_pinned_and_registered_memory},
     {"what is left registered is reported and given up", what_is_left_registered_is_reported_and_given_up},

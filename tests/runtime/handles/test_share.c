@@ -493,6 +493,34 @@ static void a_handle_outlives_the_library(void)
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
 }
 
+static uint64_t reserved(dao_place_t place)
+{
+    dao_stats_t stats = {0};
+    CU_ASSERT_EQUAL(dao_stats_get(place, &stats), DAO_OK);
+    return stats.reserved_bytes;
+}
+
+/* What the place keeps of freed blocks is given up for it, what is in use is not. */
+static void a_full_device_gives_idle_memory_up_for_it(void)
+{
+    dao_memory_t *memory = NULL, *none = NULL;
+    dao_device_info_t info;
+    CU_ASSERT_TRUE_FATAL(start());
+    CU_ASSERT_EQUAL(dao_device_query(device_1.index, &info), DAO_OK);
+    size_t half_bytes = (size_t)info.free_bytes / 2, most_bytes = half_bytes + half_bytes / 2;
+    CU_ASSERT_EQUAL(dao_free(device_1, dao_alloc(device_1, half_bytes)), DAO_OK);
+    CU_ASSERT_TRUE(reserved(device_1) >= half_bytes);
+    CU_ASSERT_EQUAL_FATAL(dao_memory_create_shared(device_1, most_bytes, &memory), DAO_OK);
+    CU_ASSERT_EQUAL(reserved(device_1), 0);
+    CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK);
+    void *used = dao_alloc(device_1, half_bytes);
+    CU_ASSERT_EQUAL(dao_memory_create_shared(device_1, most_bytes, &none), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_NO_DEVICE_MEMORY);
+    CU_ASSERT_PTR_NULL(none);
+    CU_ASSERT_EQUAL(dao_free(device_1, used), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+}
+
 static void a_forked_child_exports_nothing(void)
 {
     dao_memory_t *memory = NULL;
@@ -556,6 +584,7 @@ static CU_TestInfo tests[] = {
     {"a share arrives with its descriptor alone", a_share_arrives_with_its_descriptor_alone},
     {"several are released in any order", several_are_released_in_any_order},
     {"a handle outlives the library", a_handle_outlives_the_library},
+    {"a full device gives idle memory up for it", a_full_device_gives_idle_memory_up_for_it},
     {"a forked child exports nothing", a_forked_child_exports_nothing},
     {"a failure leaves nothing", a_failure_leaves_nothing},
     CU_TEST_INFO_NULL,

@@ -393,6 +393,7 @@ static void huge_shapes_and_strides_overflow_nothing(void)
     int64_t one[] = {1, 1};
     int64_t negative[] = {-1};
     int64_t zero[] = {0, 0};
+    int64_t zero_strides[] = {0, 0, 0, 0};
     CU_ASSERT_EQUAL(try_layout(40, 0, 2, huge, NULL), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 2, huge, zero), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, huge, NULL), DAO_ERR_OVERFLOW);
@@ -404,6 +405,15 @@ static void huge_shapes_and_strides_overflow_nothing(void)
     CU_ASSERT_EQUAL(try_layout(40, 0, 2, two, least), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, two, least), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, 0, 1, two, most), DAO_ERR_OVERFLOW);
+    /* Each dimension alone reaches no further than a number does, both do. */
+    int64_t low[] = {INT64_MIN / 4, INT64_MIN / 4}, high[] = {INT64_MAX / 4, INT64_MAX / 4};
+    CU_ASSERT_EQUAL(try_layout(40, 0, 1, two, low), DAO_ERR_OUT_OF_BOUNDS);
+    CU_ASSERT_EQUAL(try_layout(40, 0, 2, two, low), DAO_ERR_OVERFLOW);
+    CU_ASSERT_EQUAL(try_layout(40, 0, 1, two, high), DAO_ERR_OUT_OF_BOUNDS);
+    CU_ASSERT_EQUAL(try_layout(40, 0, 2, two, high), DAO_ERR_OVERFLOW);
+    int64_t three[] = {INT64_MAX, 4, 4}, three_and_empty[] = {INT64_MAX, 4, 4, 0};
+    CU_ASSERT_EQUAL(try_layout(40, 0, 3, three, zero_strides), DAO_ERR_OVERFLOW);
+    CU_ASSERT_EQUAL(try_layout(40, 0, 4, three_and_empty, zero_strides), DAO_OK);
     CU_ASSERT_EQUAL(try_layout(40, 0, 2, one, least), DAO_OK); /* never multiplied by more than 0 */
     CU_ASSERT_EQUAL(try_layout(40, SIZE_MAX - 3, 1, two, NULL), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(try_layout(40, SIZE_MAX - 3, 1, zero, NULL), DAO_ERR_OUT_OF_BOUNDS);
@@ -432,6 +442,8 @@ static void huge_arguments_of_views_overflow_nothing(void)
     CU_ASSERT_EQUAL(dao_tensor_narrow(tensor, INT32_MAX, 0, 1, &view), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, wrapping, &view), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_tensor_view(tensor, 3, infinite, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, NULL, &view), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_tensor_view(tensor, 0, NULL, &view), DAO_ERR_INVALID); /* of more than one element */
     CU_ASSERT_EQUAL(dao_tensor_view(tensor, 2, extremes, &view), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_tensor_as_strided(tensor, 2, shape, extremes, 0, &view), DAO_ERR_OVERFLOW);
     CU_ASSERT_EQUAL(dao_tensor_as_strided(tensor, 2, shape, shape, INT64_MAX, &view), DAO_ERR_OVERFLOW);

@@ -48,6 +48,12 @@ static void a_query_finds_the_block_and_its_handles(void)
     CU_ASSERT_EQUAL(info.handle_count, 2);
     CU_ASSERT_PTR_EQUAL(info.handle_address, address + 1024);
     CU_ASSERT_EQUAL(info.handle_bytes, 512);
+    dao_memory_t *half; /* the latest one is not the smallest */
+    CU_ASSERT_EQUAL_FATAL(dao_memory_sub_range(whole, 0, 2048, &half), DAO_OK);
+    CU_ASSERT_EQUAL(dao_block_query(device_0, address + 1535, &info), DAO_OK);
+    CU_ASSERT_EQUAL(info.handle_count, 3);
+    CU_ASSERT_PTR_EQUAL(info.handle_address, address + 1024);
+    CU_ASSERT_EQUAL(dao_memory_release(half), DAO_OK);
     CU_ASSERT_EQUAL(dao_block_query(device_0, address + 1536, &info), DAO_OK);
     CU_ASSERT_EQUAL(info.handle_count, 1);
     CU_ASSERT_PTR_EQUAL(info.handle_address, address);

@@ -515,6 +515,19 @@ static void a_config_that_cannot_be_is_refused_by_name(void)
     }
 }
 
+static void pages_of_the_host_have_the_size_asked_for(void)
+{
+    for (size_t page_bytes = 64 * KIB; page_bytes <= 2 * MIB; page_bytes *= 2) {
+        again();
+        configure(host, (dao_place_config_t){.host_pages = true, .host_page_bytes = page_bytes});
+        void *small = dao_alloc(host, 1), *large = dao_alloc(host, 5 * MIB + 1);
+        CU_ASSERT_EQUAL(stats_of(host).reserved_bytes % page_bytes, 0);
+        CU_ASSERT_TRUE(stats_of(host).reserved_bytes < 5 * MIB + 1 + 3 * page_bytes);
+        CU_ASSERT_EQUAL(dao_free(host, small), DAO_OK);
+        CU_ASSERT_EQUAL(dao_free(host, large), DAO_OK);
+    }
+}
+
 /* ---- the environment ---- */
 
 static void the_environment_sets_the_strategy_of_devices(void)
@@ -701,6 +714,7 @@ static CU_TestInfo tests[] = {
     {"a stop forgets what was said", a_stop_forgets_what_was_said},
     {"a stopped library takes no config", a_stopped_library_takes_no_config},
     {"a config that cannot be is refused by name", a_config_that_cannot_be_is_refused_by_name},
+    {"pages of the host have the size asked for", pages_of_the_host_have_the_size_asked_for},
     {"the environment sets the strategy of devices", the_environment_sets_the_strategy_of_devices},
     {"a wrong strategy fails the start", a_wrong_strategy_fails_the_start},
     {"a config races with the first use", a_config_races_with_the_first_use},
