@@ -33,13 +33,33 @@ static dao_swap_room_entry_t *entries_of(const dao_swap_room_t *room, uint32_t b
     return room->slots + (size_t)room->blocks[block].slot * BLOCK;
 }
 
-/* Blocks, or entries of a block, that begin at `time_ns` or before. */
-static uint32_t count_blocks(const dao_swap_room_t *room, uint64_t time_ns)
+static_assert(sizeof(dao_swap_room_block_t) == sizeof(dao_swap_room_entry_t) &&
+                  offsetof(dao_swap_room_block_t, first_ns) == 0 &&
+                  offsetof(dao_swap_room_entry_t, from_ns) == 0,
+              "time_of() reads both");
+
+static uint64_t time_of(const void *rows, uint32_t index)
 {
-    uint32_t low = 0, high = room->block_count;
+    uint64_t time_ns;
+    memcpy(&time_ns, (const char *)rows + index * sizeof(dao_swap_room_entry_t), sizeof(time_ns));
+    return time_ns;
+}
+
+/* How many of some blocks or entries begin at `time_ns` or before. Most times that are asked for are near the
+   end, so the search begins there, and goes back by steps that double. */
+static uint32_t count_until(const void *rows, uint32_t count, uint64_t time_ns)
+{
+    uint32_t low = 0, high = count;
+    for (uint32_t step = 1; step <= high; step *= 2) {
+        if (time_of(rows, high - step) <= time_ns) {
+            low = high - step + 1;
+            break;
+        }
+        high -= step;
+    }
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (room->blocks[middle].first_ns > time_ns) {
+        if (time_of(rows, middle) > time_ns) {
             high = middle;
         } else {
             low = middle + 1;
@@ -48,19 +68,14 @@ static uint32_t count_blocks(const dao_swap_room_t *room, uint64_t time_ns)
     return low;
 }
 
+static uint32_t count_blocks(const dao_swap_room_t *room, uint64_t time_ns)
+{
+    return count_until(room->blocks, room->block_count, time_ns);
+}
+
 static uint32_t count_entries(const dao_swap_room_t *room, uint32_t block, uint64_t time_ns)
 {
-    const dao_swap_room_entry_t *entries = entries_of(room, block);
-    uint32_t low = 0, high = room->blocks[block].count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (entries[middle].from_ns > time_ns) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
+    return count_until(entries_of(room, block), room->blocks[block].count, time_ns);
 }
 
 static bool grow(dao_swap_room_t *room)
@@ -96,6 +111,9 @@ static void take_out(dao_swap_room_t *room, uint32_t at, uint32_t index, uint32_
     dao_swap_room_block_t *block = &room->blocks[at];
     dao_swap_room_entry_t *entries = entries_of(room, at);
     DAO_ASSERT(index + count <= block->count);
+    if (count == 0) {
+        return;
+    }
     block->count -= count;
     memmove(entries + index, entries + index + count, (block->count - index) * sizeof(*entries));
     if (block->count > 0) {
