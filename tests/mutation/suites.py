@@ -30,6 +30,10 @@ CHECKS_OPTIONS = f"hard_rss_limit_mb={DATA_BYTES >> 20}:allocator_may_return_nul
 # Suites of whole programs that are too long to run once a mutant; what they see, shorter ones see as well.
 NOT_RUN = {"test_schedules", "test_executor_faults"}
 
+# Whose suites see a layer as its callers do.
+ABOVE = {"base": ("allocators", "planning", "runtime", "tools"), "allocators": ("runtime", "tools"),
+         "planning": ("runtime/executor", "tools"), "runtime": ("tools", "integrations")}
+
 
 class Build:
     def __init__(self, root, folder, scratch):
@@ -94,15 +98,15 @@ class Build:
         return suite if suite in self.tests else suite + "_loopback"
 
     def suites_of(self, source):
-        """Its own suite, those of its room, of the rooms around it, then of its layer; short ones first."""
+        """Its own suite, those of its room, of the rooms around it, of its layer, then of those that stand on
+        it; short ones first."""
         room, name = os.path.split(source)
         groups = [[self.name_of(f"test_{name[:-2]}")], self.suites_in(room, True)]
         while os.path.dirname(room):
             room = os.path.dirname(room)
             groups.append(self.suites_in(room, False))
         groups.append(self.suites_in(room, True))
-        if room == "allocators":
-            groups.append(self.suites_in("runtime/place", True) + self.suites_in("runtime/handles", True))
+        groups.append([suite for folder in ABOVE.get(room, ()) for suite in self.suites_in(folder, True)])
         found = []
         for group in groups:
             for suite in sorted(group, key=self.cost_of):

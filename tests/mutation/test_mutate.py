@@ -63,6 +63,7 @@ class Suites(unittest.TestCase):
         self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
         self.assertEqual(self.build.suites_of("allocators/slab/slab.c")[0], "test_slab")
         self.assertIn("test_allocators_loopback", self.build.suites_of("allocators/slab/slab.c"))
+        self.assertIn("test_library_snapshot", self.build.suites_of("runtime/observe/snapshot_pickle.c"))
 
     def test_a_change_is_seen(self):
         changed = self.text.replace("UINT64_C(1024)", "UINT64_C(1025)")
@@ -103,7 +104,8 @@ class Suites(unittest.TestCase):
         self.assertEqual(self.killer(self.text + read), "test_units")
 
     def test_the_code_as_it_is_passes(self):
-        self.assertIsNone(self.killer(self.text, self.line_of(IN_A_FUNCTION)))
+        is_checked = self.build.plain_of("test_units")["is_checked"]
+        self.assertFalse(self.build.fails("test_units", self.build.mutant(SOURCE, self.text, is_checked)))
 
     def test_a_suite_that_fails_anyway_kills_nothing_and_is_told(self):
         self.build.plain = {}
