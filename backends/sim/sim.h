@@ -45,6 +45,7 @@ typedef struct dao_sim_span {
     uint64_t begin_ns; /* of a copy: when the link was its own */
     uint64_t end_ns;
     uint64_t size_bytes; /* of a copy */
+    const dao_backend_stream_t *stream;
 } dao_sim_span_t;
 
 /* Reports every span of a device's backend as it ends, in the order of the ends, from the thread that moves

@@ -197,6 +197,7 @@ static bool describe_span(dao_backend_stream_t *stream, dao_sim_span_t *out_span
         .begin_ns = stream->begin_ns,
         .end_ns = stream->end_ns,
         .size_bytes = command->size_bytes,
+        .stream = stream,
     };
     return is_work || is_delay || command->link != NULL;
 }

@@ -137,11 +137,11 @@ static void stalls_say_what_the_links_do(void)
 /* Spans in the order of their ends; the stall before the second kernel is from 10 to 100. */
 static void stalls_say_what_the_file_does(void)
 {
-    dao_sim_span_t works[] = {{DAO_SIM_SPAN_WORK, 0, 10, 0}, {DAO_SIM_SPAN_WORK, 100, 110, 0}};
-    dao_sim_span_t copies[] = {{DAO_SIM_SPAN_OUT, 0, 15, 1},     {DAO_SIM_SPAN_IN, 20, 30, 1},
-                               {DAO_SIM_SPAN_DELAY, 12, 40, 0},  {DAO_SIM_SPAN_OUT, 25, 45, 1},
-                               {DAO_SIM_SPAN_DELAY, 60, 90, 0},  {DAO_SIM_SPAN_OUT, 105, 120, 1},
-                               {DAO_SIM_SPAN_DELAY, 95, 130, 0}, {DAO_SIM_SPAN_IN, 125, 150, 1}};
+    dao_sim_span_t works[] = {{DAO_SIM_SPAN_WORK, 0, 10, 0, NULL}, {DAO_SIM_SPAN_WORK, 100, 110, 0, NULL}};
+    dao_sim_span_t copies[] = {{DAO_SIM_SPAN_OUT, 0, 15, 1, NULL},     {DAO_SIM_SPAN_IN, 20, 30, 1, NULL},
+                               {DAO_SIM_SPAN_DELAY, 12, 40, 0, NULL},  {DAO_SIM_SPAN_OUT, 25, 45, 1, NULL},
+                               {DAO_SIM_SPAN_DELAY, 60, 90, 0, NULL},  {DAO_SIM_SPAN_OUT, 105, 120, 1, NULL},
+                               {DAO_SIM_SPAN_DELAY, 95, 130, 0, NULL}, {DAO_SIM_SPAN_IN, 125, 150, 1, NULL}};
     const dao_simulation_t simulation = {
         .kernels = works, .kernel_count = 2, .copies = copies, .copy_count = 8};
     dao_stall_t stalls[2];
