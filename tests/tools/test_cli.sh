@@ -53,6 +53,9 @@ done
 expect 2 'no scheme: there are online, learn, hybrid, recompute, plan, described' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
 expect 2 "--streams is not for --scheme learn: plans have one" run "$trace" --scheme learn --streams
+expect 2 "--streams is for schemes of the executor, not for --scheme plan" \
+    simulate "$trace" --scheme plan --streams
+expect 2 "--explain is for kernels one behind the other" simulate "$trace" --streams --explain
 expect 2 "an argument is empty" run ""
 expect 2 "an argument is empty" info ""
 expect 2 '"twice" is no mode' run "$trace" --mode twice
@@ -573,6 +576,13 @@ printf '%s\n' 'dao-step 1' 'tensor a 4096' 'tensor b 4096' 'op one 1 >a' 'op two
     >"$folder/streams.dao"
 expect 0 '"streams":1' run "$folder/streams.dao" --json --capacity 100%
 expect 0 '"streams":2' run "$folder/streams.dao" --json --capacity 100% --streams
+expect 0 "kernels on 2 compute streams" simulate "$folder/streams.dao" --capacity 100% --streams
+printf '%s\n' 'dao-step 1' 'tensor a 4096' 'tensor b 4096' 'op one 1 <a' 'op two 3 stream=7 <b' end \
+    >"$folder/streams.dao"
+expect 0 '"streams":2' simulate "$folder/streams.dao" --json --capacity 100% --streams
+[ "$(number step_s)" = 0.000003000 ] || fail "a step of two streams takes what its longer one does"
+[ "$(number bound_s)" = 0.000003000 ] || fail "and so does its bound"
+expect 0 '"step_s":0.000004000' simulate "$folder/streams.dao" --json --capacity 100%
 expect 0 '"mismatches":0' run "$folder/small" --json --capacity 100%
 [ "$(number capacity_bytes)" = 256 ] || fail "capacity_bytes of a small step"
 expect 1 "needs 256 bytes" run "$folder/small" --capacity 99%

@@ -6,6 +6,7 @@
    events frees only what it allocated before. */
 #include "tools/model/step_trace.h"
 
+#include "base/report/error.h"
 #include "base/text/printable.h"
 #include "tools/base/grow.h"
 
@@ -415,4 +416,26 @@ dao_status_t dao_step_trace_add_free(dao_step_trace_t *trace, uint32_t index, co
         return dao_error(DAO_ERR_PARSE, "operator %" PRIu32 " frees temporary %.32s twice", index, id);
     }
     return add_event(trace, index, temporary, false);
+}
+
+dao_status_t dao_trace_number_streams(const dao_step_trace_t *trace, uint32_t *streams, uint32_t *out_count)
+{
+    uint32_t found[DAO_EXECUTOR_STREAM_COUNT_MAX] = {0}, count = 0;
+    for (size_t i = 0; i < trace->operator_count; i++) {
+        uint32_t index = 0;
+        while (index < count && found[index] != trace->operators[i].stream) {
+            index++;
+        }
+        if (index == DAO_EXECUTOR_STREAM_COUNT_MAX) {
+            return dao_error(DAO_ERR_INVALID,
+                             "operator %zu \"%.64s\" is on a stream beyond the first %u, more than an "
+                             "executor has",
+                             i, dao_trace_operator_name(trace, (uint32_t)i), DAO_EXECUTOR_STREAM_COUNT_MAX);
+        }
+        found[index] = trace->operators[i].stream;
+        count += index == count ? 1 : 0;
+        streams[i] = index;
+    }
+    *out_count = count;
+    return DAO_OK;
 }

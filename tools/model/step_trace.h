@@ -150,6 +150,11 @@ static inline const char *dao_trace_name(const dao_step_trace_t *trace, size_t o
     return offset == DAO_TRACE_NO_NAME ? "" : trace->names + offset;
 }
 
+/* Numbers the compute streams of a trace in the order of their first operators: *out_count of them, and that
+   of each operator in `streams`. DAO_ERR_INVALID for more than an executor has. */
+DAO_NODISCARD dao_status_t dao_trace_number_streams(const dao_step_trace_t *trace, uint32_t *streams,
+                                                    uint32_t *out_count);
+
 static inline const char *dao_trace_tensor_id(const dao_step_trace_t *trace, uint32_t tensor)
 {
     return trace->names + trace->tensors[tensor].id_offset;

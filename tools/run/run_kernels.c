@@ -295,28 +295,20 @@ void dao_run_collect_kernels(const run_t *run, size_t count, dao_run_spans_t *sp
     }
 }
 
-/* The trace's streams get numbers in the order of their first operators. */
-static dao_status_t number_streams(run_t *run, size_t kernel_count)
+/* Each kernel is on the stream of its operator. */
+static dao_status_t take_streams(run_t *run, size_t kernel_count)
 {
-    const dao_step_trace_t *trace = run->trace;
-    uint32_t streams[DAO_EXECUTOR_STREAM_COUNT_MAX] = {0};
-    run->stream_count = 0;
-    for (size_t i = 0; i < kernel_count; i++) {
-        uint32_t index = 0, stream = trace->operators[run->kernels[i].index].stream;
-        while (index < run->stream_count && streams[index] != stream) {
-            index++;
-        }
-        if (index == DAO_EXECUTOR_STREAM_COUNT_MAX) {
-            return dao_error(DAO_ERR_INVALID,
-                             "operator %zu \"%.64s\" is on a stream beyond the first %u, more than an "
-                             "executor has",
-                             i, dao_trace_operator_name(trace, (uint32_t)i), DAO_EXECUTOR_STREAM_COUNT_MAX);
-        }
-        streams[index] = stream;
-        run->stream_count += index == run->stream_count ? 1 : 0;
-        run->kernels[i].stream_index = index;
+    uint32_t *streams = dao_host_calloc(run->trace->operator_count + 1, sizeof(*streams));
+    if (streams == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the streams of %zu operators",
+                         run->trace->operator_count);
     }
-    return DAO_OK;
+    dao_status_t status = dao_trace_number_streams(run->trace, streams, &run->stream_count);
+    for (size_t i = 0; status == DAO_OK && i < kernel_count; i++) {
+        run->kernels[i].stream_index = streams[run->kernels[i].index];
+    }
+    dao_host_free(streams);
+    return status;
 }
 
 dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t step_count, bool keeps_streams)
@@ -339,7 +331,7 @@ dao_status_t dao_run_prepare_kernels(run_t *run, double time_scale, uint32_t ste
         prepare_kernel(run, &run->kernels[i], (uint32_t)(i % trace->operator_count), time_scale);
     }
     run->stream_count = 1;
-    return keeps_streams ? number_streams(run, step_count * trace->operator_count) : DAO_OK;
+    return keeps_streams ? take_streams(run, step_count * trace->operator_count) : DAO_OK;
 }
 
 void dao_run_free_kernels(run_t *run)

@@ -17,6 +17,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
+#include "planning/swap/step/swap_streams.h"
 
 #include <dao/recompute.h>
 
@@ -44,6 +45,7 @@ typedef struct settings {
     uint64_t time_scale;                          /* millionths */
     const char *batch, *trace;
     bool moves_all;
+    bool keeps_streams;
     bool is_half_duplex, is_static, is_paged;
     bool is_explained;
     bool is_json;
@@ -170,6 +172,10 @@ static const dao_option_t options[] = {
      .value = "TIME",
      .least = 1,
      .help = "device time of kernels that these queue ahead of the device, at most; without it 1s"},
+    {.name = "streams",
+     .type = DAO_OPTION_TYPE_FLAG,
+     DAO_OPTION_FIELD(settings_t, keeps_streams),
+     .help = "keep the compute streams that the file has operators on, in schemes of the executor"},
     DAO_OPTION_HOST(settings_t, host.limit_bytes),
     {.name = "file-in",
      .type = DAO_OPTION_TYPE_RATE,
@@ -239,6 +245,8 @@ static const dao_option_rule_t rules[] = {
     {"ranks", "shared-host-link", true, RANKS},
     {"shared-host-link", "ranks", true, RANKS},
     {"shared-host-link", "half-duplex", false, "--shared-host-link is for links of full duplex"},
+    {"streams", "explain", false, "--explain is for kernels one behind the other, not for --streams"},
+    {"streams", "slow-down", false, "--slow-down is for kernels one behind the other, not for --streams"},
     DAO_OPTION_ADDRESSES_RULE,
     {.option = NULL},
 };
@@ -258,6 +266,12 @@ static dao_status_t check_scheme(const dao_arguments_t *arguments, const dao_sch
         return dao_error(DAO_ERR_INVALID,
                          "--window and --ahead are for schemes of the executor, not for "
                          "--scheme %s",
+                         scheme->name);
+    }
+    if (!dao_scheme_is_executor(scheme) && dao_option_is_given(arguments, "streams")) {
+        return dao_error(DAO_ERR_INVALID,
+                         "--streams is for schemes of the executor, not for --scheme %s: plans have one "
+                         "compute stream",
                          scheme->name);
     }
     if (!dao_scheme_plans(scheme) &&
@@ -290,6 +304,8 @@ typedef struct request {
     const dao_scheme_t *scheme; /* NULL: all */
     uint32_t step_count, window_kernels, threshold;
     uint64_t in_flight_ns;
+    uint32_t *streams; /* of each kernel, numbered; NULL: all are on one */
+    uint32_t stream_count;
     double slow_down;       /* 0: none is asked for */
     dao_swap_bound_t whole; /* the bound with memory for everything */
     dao_report_t list;
@@ -350,6 +366,12 @@ static double fraction_of(const request_t *request, uint64_t capacity_bytes)
     return peak_bytes == 0 ? 0 : (double)capacity_bytes / (double)peak_bytes;
 }
 
+/* Its kernels are on the trace's streams; all others have one stream. */
+static bool has_streams(const request_t *request, const dao_scheme_t *scheme)
+{
+    return request->streams != NULL && dao_scheme_is_executor(scheme);
+}
+
 static dao_status_t make_row(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
                              dao_scheme_known_t *known, row_t *row)
 {
@@ -365,11 +387,15 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
         .addresses = DAO_OPTION_ADDRESSES(request->settings->is_static, request->settings->is_paged),
         .window_kernels = request->window_kernels,
         .in_flight_ns = request->in_flight_ns,
+        .streams = request->streams,
         .known = known};
     dao_status_t status = scheme->run(scheme, &input, &row->run);
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;
         status = dao_swap_find_bound(&row->problem, &row->bound);
+    }
+    if (status == DAO_OK && has_streams(request, scheme)) {
+        status = dao_swap_find_streams_bound(&row->problem, request->streams, &row->bound.step_ns);
     }
     if (status == DAO_OK && row->run.runs_again) {
         dao_recompute_bound_t bound;
@@ -397,6 +423,10 @@ static void report_head(request_t *request, const row_t *row)
         dao_units_format_bytes(whole->least_capacity_bytes, smallest), whole->least_capacity_kernel,
         dao_trace_operator_name(request->trace, whole->least_capacity_kernel));
     dao_output_words(head, 0, 2);
+    if (request->streams != NULL) {
+        dao_output_say("kernels on %" PRIu32 " compute streams, where the executor runs them; plans have one",
+                       request->stream_count);
+    }
     request->has_first = dao_output_columns() >= COLUMNS_WITH_FIRST;
     request->has_again =
         dao_output_columns() >= COLUMNS_WITH_AGAIN && (request->scheme == NULL || row->run.runs_again);
@@ -459,6 +489,9 @@ static void put_row(const request_t *request, const row_t *row, dao_report_t *it
         dao_report_unknown(item, "ratio", NULL, NULL);
     }
     dao_report_number(item, "compute_s", seconds(simulation->compute_ns));
+    if (has_streams(request, row->scheme)) {
+        dao_report_count(item, "streams", NULL, request->stream_count);
+    }
     if (row->run.runs_again) {
         dao_report_count(item, "again_count", NULL, row->run.again_count);
         dao_report_number(item, "again_s", seconds(row->run.again_ns));
@@ -736,6 +769,15 @@ static dao_status_t run_schemes(request_t *request)
     return status;
 }
 
+static dao_status_t take_streams(request_t *request)
+{
+    size_t count = request->trace->operator_count;
+    request->streams = dao_host_calloc(count, sizeof(*request->streams));
+    return request->streams != NULL
+               ? dao_trace_number_streams(request->trace, request->streams, &request->stream_count)
+               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the streams of %zu operators", count);
+}
+
 static dao_status_t run_trace(request_t *request, int *out_exit)
 {
     dao_status_t status = dao_step_problem_make(request->trace, &request->step);
@@ -745,7 +787,9 @@ static dao_status_t run_trace(request_t *request, int *out_exit)
     request->step.problem.host = request->settings->host;
     request->step.problem.file = request->settings->file;
     dao_report_begin_list(&request->list, request->settings->is_json);
-    status = run_schemes(request);
+    status = request->settings->keeps_streams ? take_streams(request) : DAO_OK;
+    status = status == DAO_OK ? run_schemes(request) : status;
+    dao_host_free(request->streams);
     dao_step_problem_finish(&request->step);
     request->list.is_json = request->list.is_json && status == DAO_OK; /* half a list is none */
     *out_exit = dao_report_end(&request->list);

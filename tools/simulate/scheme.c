@@ -21,6 +21,7 @@ static dao_status_t simulate(dao_policy_t policy, bool on_demand, const dao_sche
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels,
                                     .in_flight_ns = input->in_flight_ns,
+                                    .streams = input->streams,
                                     .trace = input->trace};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);
@@ -44,6 +45,7 @@ static dao_status_t simulate_steps(const dao_scheme_t *scheme, bool is_described
                                     .step_count = input->step_count,
                                     .window_kernels = input->window_kernels,
                                     .in_flight_ns = input->in_flight_ns,
+                                    .streams = input->streams,
                                     .trace = input->trace};
     *out_run = (dao_scheme_run_t){.capacity_bytes = input->problem->capacity_bytes};
     return dao_simulate(input->problem, &config, &out_run->simulation);

@@ -23,6 +23,7 @@ typedef struct dao_scheme_input {
     uint32_t step_count;
     uint32_t window_kernels;        /* 0: the scheme's own */
     uint64_t in_flight_ns;          /* 0: the executor's own */
+    const uint32_t *streams;        /* schemes of the executor: as in dao_simulate_config_t */
     dao_swap_addresses_t addresses; /* of plans; the problem says of what size pages are */
     uint64_t plan_work;             /* as work_limit of dao_swap_plan_config_t */
     uint32_t try_count;             /* as that of dao_recompute_config_t */
@@ -103,7 +104,8 @@ extern const dao_scheme_t dao_schemes[];
 /* Returns true if a scheme moves feature maps: it takes `threshold`. */
 bool dao_scheme_moves_maps(const dao_scheme_t *scheme);
 
-/* Returns true if the executor decides as it goes: it takes `window_kernels` and `in_flight_ns`. */
+/* Returns true if the executor decides as it goes: it takes `window_kernels`, `in_flight_ns` and `streams`.
+ */
 bool dao_scheme_is_executor(const dao_scheme_t *scheme);
 
 /* Returns true if a scheme plans copies alone: it takes `known`. */

@@ -15,6 +15,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/numbers/units.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "planning/swap/step/swap_tier.h"
 #include "runtime/executor/executor_internal.h"
@@ -27,6 +28,10 @@
 typedef struct simulator {
     const dao_swap_problem_t *problem;
     const dao_step_trace_t *trace; /* NULL: kernels have no names */
+    const uint32_t *streams;       /* of each kernel; NULL: all are on one */
+    uint32_t stream_count;
+    const dao_backend_stream_t *backends[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* the compute streams */
+    uint32_t due[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* of each: which of its kernels ends next, of all steps */
     uint32_t step_count;
     uint32_t warm_up_count;
     bool learns;
@@ -42,24 +47,70 @@ typedef struct simulator {
 
 /* ---- what happens in virtual time ---- */
 
+static uint32_t stream_of(const simulator_t *simulator, size_t run)
+{
+    return simulator->streams != NULL ? simulator->streams[run % simulator->problem->kernel_count] : 0;
+}
+
+/* Makes room for the kernels of all steps; a stream's are those of its compute stream, in their order. */
+static dao_status_t expect_kernels(simulator_t *simulator)
+{
+    dao_simulation_t *result = simulator->result;
+    size_t count = (size_t)simulator->problem->kernel_count * (simulator->step_count + 1);
+    result->kernels = dao_host_calloc(count, sizeof(*result->kernels));
+    if (result->kernels == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the times of %zu kernels", count);
+    }
+    result->kernel_capacity = count;
+    for (uint32_t i = 0; i < simulator->stream_count; i++) {
+        while (stream_of(simulator, simulator->due[i]) != i) {
+            simulator->due[i]++;
+        }
+    }
+    return DAO_OK;
+}
+
+/* Returns the place of a kernel that has ended: its stream runs its kernels in their order. */
+static dao_sim_span_t *kernel_slot(simulator_t *simulator, const dao_backend_stream_t *backend)
+{
+    uint32_t stream = 0;
+    while (simulator->backends[stream] != backend) {
+        stream++;
+        DAO_ASSERT(stream < simulator->stream_count);
+    }
+    uint32_t *due = &simulator->due[stream];
+    DAO_ASSERT(*due < simulator->result->kernel_capacity);
+    dao_sim_span_t *slot = &simulator->result->kernels[(*due)++];
+    while (stream_of(simulator, *due) != stream) {
+        (*due)++;
+    }
+    simulator->result->kernel_count++;
+    return slot;
+}
+
+static dao_sim_span_t *copy_slot(simulator_t *simulator)
+{
+    dao_simulation_t *result = simulator->result;
+    dao_sim_span_t *grown =
+        dao_tool_grow(result->copies, &result->copy_capacity, result->copy_count, sizeof(*result->copies));
+    if (grown == NULL) {
+        simulator->watch_status = DAO_ERR_NO_HOST_MEMORY;
+        return NULL;
+    }
+    result->copies = grown;
+    return &grown[result->copy_count++];
+}
+
 static void keep_span(const dao_sim_span_t *span, void *user)
 {
     simulator_t *simulator = user;
-    dao_simulation_t *result = simulator->result;
-    bool is_kernel = span->kind == DAO_SIM_SPAN_WORK;
-    dao_sim_span_t **spans = is_kernel ? &result->kernels : &result->copies;
-    size_t *count = is_kernel ? &result->kernel_count : &result->copy_count;
-    size_t *capacity = is_kernel ? &result->kernel_capacity : &result->copy_capacity;
-    dao_sim_span_t *grown = dao_tool_grow(*spans, capacity, *count, sizeof(**spans));
-    if (grown == NULL) {
-        simulator->watch_status = DAO_ERR_NO_HOST_MEMORY;
-        return;
+    dao_sim_span_t *slot =
+        span->kind == DAO_SIM_SPAN_WORK ? kernel_slot(simulator, span->stream) : copy_slot(simulator);
+    if (slot != NULL) {
+        *slot = *span;
+        slot->begin_ns -= simulator->begin_ns;
+        slot->end_ns -= simulator->begin_ns;
     }
-    *spans = grown;
-    grown[*count] = *span;
-    grown[*count].begin_ns -= simulator->begin_ns;
-    grown[*count].end_ns -= simulator->begin_ns;
-    (*count)++;
 }
 
 static dao_status_t launch_kernel(const dao_launch_t *launch, void *user)
@@ -114,6 +165,7 @@ static dao_status_t push_kernel(simulator_t *simulator, uint32_t index)
         .operands = simulator->operands,
         .operand_count = kernel->use_count,
         .workspace_bytes = kernel->workspace_bytes,
+        .stream_index = stream_of(simulator, index),
     };
     return simulator->list != NULL ? dao_command_list_push(simulator->list, &pushed)
                                    : dao_executor_push(simulator->executor, &pushed);
@@ -194,9 +246,14 @@ static dao_status_t begin_steps(simulator_t *simulator, bool is_described, dao_b
 
 /* ---- what comes out ---- */
 
-static uint64_t end_of_step(const dao_simulation_t *result, uint32_t kernel_count, uint32_t step)
+/* When a stream's kernels of a step have ended. */
+static uint64_t end_of_step(const simulator_t *simulator, uint32_t stream, uint32_t step)
 {
-    return result->kernels[(size_t)(step + 1) * kernel_count - 1].end_ns;
+    size_t run = (size_t)(step + 1) * simulator->problem->kernel_count - 1;
+    while (stream_of(simulator, run) != stream) {
+        run--;
+    }
+    return simulator->result->kernels[run].end_ns;
 }
 
 static void sum_up(simulator_t *simulator)
@@ -206,10 +263,17 @@ static void sum_up(simulator_t *simulator)
     uint32_t count = problem->kernel_count;
     uint32_t steps = simulator->step_count;
     uint32_t warm = steps > simulator->warm_up_count ? simulator->warm_up_count : steps - 1;
-    uint64_t begin_ns = warm > 0 ? end_of_step(result, count, warm - 1) : 0;
-    uint64_t end_ns = end_of_step(result, count, steps - 1);
+    uint64_t begin_ns = 0, end_ns = 0; /* of the stream whose steps take longest: others may be ahead of it */
     result->step_count = steps;
-    result->first_step_ns = end_of_step(result, count, 0);
+    for (uint32_t i = 0; i < simulator->stream_count; i++) {
+        uint64_t first_ns = end_of_step(simulator, i, 0), last_ns = end_of_step(simulator, i, steps - 1);
+        uint64_t warm_ns = warm > 0 ? end_of_step(simulator, i, warm - 1) : 0;
+        result->first_step_ns = first_ns > result->first_step_ns ? first_ns : result->first_step_ns;
+        if (i == 0 || last_ns - warm_ns > end_ns - begin_ns) {
+            begin_ns = warm_ns;
+            end_ns = last_ns;
+        }
+    }
     result->step_ns = (end_ns - begin_ns) / (steps - warm);
     for (size_t i = 0; i < result->copy_count; i++) {
         const dao_sim_span_t *copy = &result->copies[i];
@@ -259,7 +323,17 @@ static dao_status_t create_parts(simulator_t *simulator)
             simulator->last_kernels[problem->kernels[i].uses[k].tensor] = i;
         }
     }
-    return DAO_OK;
+    return expect_kernels(simulator);
+}
+
+static uint32_t count_streams(const dao_swap_problem_t *problem, const uint32_t *streams)
+{
+    uint32_t count = 1;
+    for (uint32_t i = 0; streams != NULL && i < problem->kernel_count; i++) {
+        count = streams[i] >= count ? streams[i] + 1 : count;
+    }
+    DAO_ASSERT(count <= DAO_EXECUTOR_STREAM_COUNT_MAX);
+    return count;
 }
 
 /* In virtual time nothing is written, wherever the file is said to be. */
@@ -287,12 +361,16 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         .without_plans = !simulator->learns,
         .addresses = config->addresses,
         .queue_kernels = window != 0 ? window : 2 * problem->kernel_count,
+        .stream_count = simulator->stream_count,
     };
     dao_status_t status = dao_executor_create_still(&settings, &simulator->executor);
     if (status != DAO_OK) {
         return status;
     }
     dao_backend_device_t *device = simulator->executor->runtime->device;
+    for (uint32_t i = 0; i < simulator->stream_count; i++) {
+        simulator->backends[i] = simulator->executor->engine.config.compute_streams[i]->backend;
+    }
     status = begin_steps(simulator, config->is_described, device);
     if (status == DAO_OK) {
         status = run_steps(simulator);
@@ -360,6 +438,8 @@ dao_status_t dao_simulate(const dao_swap_problem_t *problem, const dao_simulate_
     simulator_t simulator = {
         .problem = problem,
         .trace = config->trace,
+        .streams = config->streams,
+        .stream_count = count_streams(problem, config->streams),
         .step_count = config->step_count,
         .warm_up_count =
             config->learns && !config->is_described ? DAO_SIMULATE_LEARN_COUNT : DAO_SIMULATE_WARM_UP_COUNT,
@@ -416,6 +496,7 @@ static dao_status_t play(simulator_t *simulator, planned_t *planned)
     dao_player_t *player = &planned->player;
     dao_backend_device_t *device = player->runtime->device;
     dao_status_t status = dao_player_place(player, read_nothing);
+    simulator->backends[0] = player->streams[DAO_STREAM_ROLE_COMPUTE]->backend;
     simulator->begin_ns = dao_sim_now_ns(device);
     dao_sim_watch(device, keep_span, simulator);
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
@@ -432,6 +513,7 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
 {
     dao_simulation_t result = {.kernels = NULL};
     simulator_t simulator = {.problem = problem,
+                             .stream_count = 1,
                              .step_count = step_count,
                              .warm_up_count = DAO_SIMULATE_WARM_UP_COUNT,
                              .result = &result};
@@ -449,6 +531,7 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
                                         .launch = launch_planned,
                                         .user = &planned};
     status = dao_player_create(&planned.player, &player);
+    status = status == DAO_OK ? expect_kernels(&simulator) : status;
     if (status == DAO_OK) {
         status = play(&simulator, &planned);
     }

@@ -26,13 +26,17 @@ typedef struct dao_simulate_config {
     bool is_described; /* with `learns`: it is told the step, and plans it before the first one */
     dao_swap_addresses_t addresses; /* as in dao_executor_config_t */
     uint32_t step_count; /* at least 1; one more is run behind, so that the last one is followed by a step */
-    uint32_t window_kernels;       /* that the executor knows ahead; 0: two steps */
-    uint64_t in_flight_ns;         /* as in dao_executor_config_t */
+    uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
+    uint64_t in_flight_ns;   /* as in dao_executor_config_t */
+    /* The compute stream of each kernel, from 0 on without gaps, below DAO_EXECUTOR_STREAM_COUNT_MAX; NULL:
+       all are on one. Borrowed. */
+    const uint32_t *streams;
     const dao_step_trace_t *trace; /* names the kernels in messages; borrowed; NULL: they have none */
 } dao_simulate_config_t;
 
-/* Times are from the first step's begin. Kernels and copies are in the order of their ends; the kernels of
-   step s are [s x kernel_count, (s + 1) x kernel_count). */
+/* Times are from the first step's begin. Copies are in the order of their ends. The kernels of step s are
+   [s x kernel_count, (s + 1) x kernel_count), in the problem's order; on several streams they overlap, and so
+   do steps: a step takes what it takes the slowest stream. */
 typedef struct dao_simulation {
     dao_sim_span_t *kernels;
     size_t kernel_count, kernel_capacity;
