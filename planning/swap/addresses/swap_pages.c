@@ -67,6 +67,7 @@ typedef struct pager {
     reservation_t *reservations; /* by page and time, once all are known */
     size_t reservation_count, reservation_capacity;
     size_t *next_reservation; /* of each page; page_max + 1 */
+    size_t *reservation_key;  /* of each reservation: the list for its begin */
     event_t *events;
     size_t event_count;
     uint64_t *keys; /* begins of reservations, ascending, each once, and the step's end */
@@ -398,7 +399,7 @@ static void free_page(pager_t *pager, uint32_t page)
 {
     size_t at = pager->next_reservation[page];
     bool is_reserved = at < pager->reservation_count && pager->reservations[at].page == page;
-    size_t key = is_reserved ? find_key(pager, pager->reservations[at].begin_ns) : pager->key_count - 1;
+    size_t key = is_reserved ? pager->reservation_key[at] : pager->key_count - 1;
     pager->next_free[page] = pager->first_free[key];
     pager->first_free[key] = page;
     pager->has_free[key / 64] |= UINT64_C(1) << (key % 64);
@@ -462,7 +463,7 @@ static void handle_event(pager_t *pager, const event_t *event)
         free_page(pager, reservation->page);
         return;
     }
-    size_t key = find_key(pager, reservation->begin_ns); /* all that hang there are reserved now */
+    size_t key = pager->reservation_key[event->index]; /* all that hang there are reserved now */
     pager->first_free[key] = NO_PAGE;
     pager->has_free[key / 64] &= ~(UINT64_C(1) << (key % 64));
 }
@@ -475,7 +476,8 @@ static bool prepare_sweep(pager_t *pager)
     pager->events =
         dao_host_calloc(2 * (pager->stay_count + pager->reservation_count) + 1, sizeof(*pager->events));
     pager->keys = dao_host_calloc(pager->reservation_count + 1, sizeof(*pager->keys));
-    if (pager->events == NULL || pager->keys == NULL) {
+    pager->reservation_key = dao_host_calloc(pager->reservation_count + 1, sizeof(*pager->reservation_key));
+    if (pager->events == NULL || pager->keys == NULL || pager->reservation_key == NULL) {
         return false;
     }
     for (size_t i = 0; i < pager->reservation_count; i++) {
@@ -496,10 +498,13 @@ static bool prepare_sweep(pager_t *pager)
     }
     for (size_t i = 0; i < count; i++) {
         const event_t *event = &pager->events[i];
-        if (event->kind == EVENT_RESERVED &&
-            (pager->key_count == 0 || pager->keys[pager->key_count - 1] != event->time_ns)) {
+        if (event->kind != EVENT_RESERVED) {
+            continue;
+        }
+        if (pager->key_count == 0 || pager->keys[pager->key_count - 1] != event->time_ns) {
             pager->keys[pager->key_count++] = event->time_ns;
         }
+        pager->reservation_key[event->index] = pager->key_count - 1;
     }
     pager->keys[pager->key_count++] = period_ns;
     pager->first_free = dao_host_calloc(pager->key_count, sizeof(*pager->first_free));
@@ -654,6 +659,7 @@ static void release(pager_t *pager)
     dao_host_free(pager->stay_pages);
     dao_host_free(pager->reservations);
     dao_host_free(pager->next_reservation);
+    dao_host_free(pager->reservation_key);
     dao_host_free(pager->events);
     dao_host_free(pager->keys);
     dao_host_free(pager->first_free);
