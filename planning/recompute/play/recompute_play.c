@@ -24,11 +24,11 @@
    say, is made of two activations that may be smaller, and the optimizer reads it after other weights have
    changed, of which the activations could not be made again.
 
-   What holds: used_bytes is the sum of the PRESENT tensors and of scratch, at most the capacity; a tensor
-   that lives on into the next step is never given up, and always is itself; what is held is not written
-   meanwhile, and goes once nothing holds or reads it. A tensor that was ever moved
-   keeps its slot in its tier for the whole step, as in plans of copies; no tier has more slots than its
-   limit. */
+   What holds: used_bytes is the sum of the PRESENT tensors and of scratch, at most the capacity; what
+   `present` lists of each is as when its next use was noted last; a tensor that lives on into the next step
+   is never given up, and always is itself; what is held is not written meanwhile, and goes once nothing holds
+   or reads it. A tensor that was ever moved keeps its slot in its tier for the whole step, as in plans of
+   copies; no tier has more slots than its limit. */
 #include "planning/recompute/play/recompute_play.h"
 
 #include "base/memory/host.h"
@@ -76,6 +76,14 @@ typedef struct tensor {
     bool lives_on;
 } tensor_t;
 
+/* What is on the device, with what a victim is looked for by: most are none at the first look. */
+typedef struct present {
+    uint32_t tensor;
+    double least_ns; /* no price is below */
+    double bytes;
+    uint64_t next_ns; /* that of the tensor */
+} present_t;
+
 struct dao_recompute_play {
     const dao_recompute_contents_t *contents;
     const dao_recompute_reach_t *reach;
@@ -83,7 +91,7 @@ struct dao_recompute_play {
     dao_recompute_draft_t *draft;
     const dao_recompute_rule_t *rule;
     tensor_t *tensors;
-    uint32_t *present; /* tensors */
+    present_t *present;
     uint32_t present_count;
     uint32_t *mapped;  /* of each access of a run that is being prepared: tensor of the draft */
     uint32_t *visited; /* of each content: the last price that it counted in */
@@ -111,9 +119,9 @@ static void leave(dao_recompute_play_t *play, uint32_t index, where_t where)
         play->rule->judge->left(play->rule->judge->user, tensor->content);
     }
     if (tensor->where == WHERE_PRESENT) {
-        uint32_t last = play->present[--play->present_count];
+        present_t last = play->present[--play->present_count];
         play->present[tensor->listed] = last;
-        play->tensors[last].listed = tensor->listed;
+        play->tensors[last.tensor].listed = tensor->listed;
         play->used_bytes -= size_of(play, index);
     }
     tensor->where = where;
@@ -232,6 +240,18 @@ static void give_way(dao_recompute_play_t *play, uint32_t index, where_t where)
     leave(play, index, where);
 }
 
+/* Lists what a tensor costs at least, and when it is used next. */
+static void list_price(dao_recompute_play_t *play, uint32_t index)
+{
+    const tensor_t *tensor = &play->tensors[index];
+    double least_ns = tensor->own_ns;
+    for (int i = 0; i < TIER_COUNT; i++) {
+        least_ns = tensor->move_ns[i] < least_ns ? tensor->move_ns[i] : least_ns;
+    }
+    play->present[tensor->listed] =
+        (present_t){index, least_ns, (double)size_of(play, index), tensor->next_ns};
+}
+
 /* Its room has been made. */
 static void arrive(dao_recompute_play_t *play, uint32_t index)
 {
@@ -240,7 +260,8 @@ static void arrive(dao_recompute_play_t *play, uint32_t index)
     tensor->where = WHERE_PRESENT;
     tensor->listed = play->present_count;
     tensor->used_ns = play->now_ns;
-    play->present[play->present_count++] = index;
+    play->present_count++;
+    list_price(play, index);
     play->used_bytes += size_of(play, index);
 }
 
@@ -321,6 +342,9 @@ static void look_ahead(dao_recompute_play_t *play, uint32_t index, uint32_t next
                                           (is_written ? dao_swap_copy_ns(tiers[i], false, bytes) : 0));
         }
     }
+    if (tensor->where == WHERE_PRESENT) {
+        list_price(play, index);
+    }
 }
 
 /* Returns the price of a victim, and how it would leave. `move_ns`: if it moves. Above the limit the price
@@ -340,13 +364,12 @@ static double price_of(dao_recompute_play_t *play, const tensor_t *tensor, doubl
 }
 
 /* Returns what the price of a tensor is divided by. */
-static double weight_of(const dao_recompute_play_t *play, uint32_t index)
+static double weight_of(const dao_recompute_play_t *play, const present_t *one)
 {
-    const tensor_t *tensor = &play->tensors[index];
     uint64_t step_now_ns = play->step->time_before[play->kernel];
-    uint64_t ahead_ns = tensor->next_ns > step_now_ns ? tensor->next_ns - step_now_ns : 0;
-    uint64_t time_ns = play->rule->is_stale ? play->now_ns - tensor->used_ns : ahead_ns;
-    return (play->rule->is_sizeless ? 1 : (double)size_of(play, index)) * ((double)time_ns + 1);
+    uint64_t ahead_ns = one->next_ns > step_now_ns ? one->next_ns - step_now_ns : 0;
+    uint64_t time_ns = play->rule->is_stale ? play->now_ns - play->tensors[one->tensor].used_ns : ahead_ns;
+    return (play->rule->is_sizeless ? 1 : one->bytes) * ((double)time_ns + 1);
 }
 
 /* The same as find_victim() by a judge. */
@@ -356,7 +379,7 @@ static uint32_t find_judged(dao_recompute_play_t *play)
     double least = PRICE_NONE;
     uint32_t victim = DAO_SWAP_NONE;
     for (uint32_t i = 0; i < play->present_count; i++) {
-        uint32_t index = play->present[i];
+        uint32_t index = play->present[i].tensor;
         const tensor_t *tensor = &play->tensors[index];
         if (tensor->pins != 0 || tensor->own_ns >= PRICE_NONE) {
             continue;
@@ -381,18 +404,18 @@ static uint32_t find_victim(dao_recompute_play_t *play, where_t *out_where)
         return find_judged(play);
     }
     for (uint32_t i = 0; i < play->present_count; i++) {
-        const tensor_t *tensor = &play->tensors[play->present[i]];
-        double move_ns = tensor->move_ns[tier_for(play, play->present[i])];
-        double least_price = tensor->own_ns < move_ns ? tensor->own_ns : move_ns;
-        double weight = tensor->pins == 0 ? weight_of(play, play->present[i]) : 0;
-        if (least_price + 1 >= least * weight) {
+        const present_t *one = &play->present[i];
+        const tensor_t *tensor = &play->tensors[one->tensor];
+        double weight = weight_of(play, one);
+        if (one->least_ns + 1 >= least * weight || tensor->pins != 0) {
             continue; /* most end here, without a look at what has left around them */
         }
         where_t where;
+        double move_ns = tensor->move_ns[tier_for(play, one->tensor)];
         double price = price_of(play, tensor, move_ns, least * weight, &where);
         if (price < PRICE_NONE && (price + 1) / weight < least) {
             least = (price + 1) / weight;
-            victim = play->present[i];
+            victim = one->tensor;
             *out_where = where;
         }
     }
