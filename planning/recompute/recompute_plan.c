@@ -263,6 +263,17 @@ static dao_status_t replay(dao_recompute_search_t *search, const dao_recompute_c
                : dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the runs of a step");
 }
 
+/* Returns true if a choice makes the same longer step as one that is a contender already. */
+static bool is_known(const contender_t *contenders, uint32_t count, const dao_recompute_choice_t *choice)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (contenders[i].choice->fingerprint == choice->fingerprint) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Compares what a search keeps. What cannot be quicker than the best one is left out. */
 static dao_status_t find_contenders(const maker_t *maker, dao_recompute_search_t *search,
                                     contender_t *contenders, uint32_t *out_count)
@@ -270,9 +281,13 @@ static dao_status_t find_contenders(const maker_t *maker, dao_recompute_search_t
     dao_status_t status = DAO_OK;
     uint64_t quickest_ns = known_ns_of(maker);
     uint32_t count = 0;
-    while (status == DAO_OK && count < DAO_RECOMPUTE_KEPT_MAX && search->kept[count].bound_ns < quickest_ns) {
+    for (uint32_t i = 0; status == DAO_OK && i < DAO_RECOMPUTE_KEPT_MAX; i++) {
         contender_t *contender = &contenders[count];
-        contender->choice = &search->kept[count++];
+        if (search->kept[i].bound_ns >= quickest_ns || is_known(contenders, count, &search->kept[i])) {
+            continue;
+        }
+        count++;
+        contender->choice = &search->kept[i];
         status = replay(search, contender->choice);
         if (status == DAO_OK) {
             status = rank_variants(&search->player.draft, maker->problem, &maker->config->swap,

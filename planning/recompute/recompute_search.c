@@ -63,6 +63,7 @@ static bool keep(dao_recompute_search_t *search)
     if (search->tried.bound_ns < kept->bound_ns) {
         kept->rule = search->tried.rule;
         kept->bound_ns = search->tried.bound_ns;
+        kept->fingerprint = search->tried.fingerprint;
         memcpy(kept->is_given_up, search->tried.is_given_up, search->step->access_count * sizeof(bool));
         qsort(search->kept, DAO_RECOMPUTE_KEPT_MAX, sizeof(search->kept[0]), compare_choices);
     }
@@ -93,7 +94,7 @@ static dao_recompute_window_t window_of(const dao_recompute_search_t *search, co
 /* Returns the bound of the longer step that was drafted; UINT64_MAX if there is none. */
 static uint64_t bound_of(dao_recompute_search_t *search)
 {
-    uint64_t mixed = fingerprint(&search->player.draft);
+    uint64_t mixed = search->tried.fingerprint = fingerprint(&search->player.draft);
     uint64_t known_count = dao_smaller(search->seen_count, DAO_RECOMPUTE_SEEN_MAX);
     for (uint32_t i = 0; i < known_count; i++) {
         if (search->seen[i].fingerprint == mixed) {

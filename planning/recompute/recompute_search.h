@@ -21,7 +21,8 @@ typedef struct dao_recompute_choice {
     dao_recompute_rule_t rule;
     bool *is_given_up; /* one an access; all false: the rule alone decides */
     dao_recompute_origin_t origin;
-    uint64_t bound_ns; /* of the longer step; UINT64_MAX: there is none */
+    uint64_t bound_ns;    /* of the longer step; UINT64_MAX: there is none */
+    uint64_t fingerprint; /* of its runs, where they were weighed by that bound */
 } dao_recompute_choice_t;
 
 #define DAO_RECOMPUTE_SEEN_MAX 64u
