@@ -2,12 +2,13 @@
 /* Why a step cannot be faster where kernels of several streams run beside each other: the greatest of
 
        of each stream   its kernels, as a step of their own: dao_swap_find_bound()
+                        and windows of them, with what others certainly do in them: swap_chain.c
        a cycle          kernels that wait for each other, round and round
 
    A stream's step. Take the kernels of the other streams out of any schedule: what is left is a schedule of
    that stream's kernels, in no more memory and with no more copies. A tensor that another stream writes is
    only written there, never read: its content may come from that stream without a copy, and need not be kept
-   for it. So no sum over streams is taken: streams that share nothing may be any number of steps apart, and
+   for it. No sum over streams is taken: streams that share nothing may be any number of steps apart, and
    fetch for several steps at once.
 
    A cycle. A kernel waits for the one before it on its stream, and for those that wrote what it reads, of
@@ -20,6 +21,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_chain.h"
 #include "planning/swap/step/swap_step.h"
 
 #include <assert.h>
@@ -118,6 +120,7 @@ static dao_status_t find_lanes(const dao_swap_problem_t *problem, const uint32_t
         dao_swap_bound_t bound;
         status = dao_swap_find_bound(&one, &bound);
         *step_ns = status == DAO_OK && bound.step_ns > *step_ns ? bound.step_ns : *step_ns;
+        status = status == DAO_OK ? dao_swap_chain_bound(problem, streams, i, step_ns) : status;
     }
     release_lane(&lane);
     return status;

@@ -17,7 +17,8 @@
  * @param out_step_ns  Of a step; on one stream that of dao_swap_find_bound(). Written only on DAO_OK.
  * @return As dao_swap_find_bound().
  *
- * Threads: any. Waits: never. Cost: streams + 1 times that of dao_swap_find_bound(), at most.
+ * Threads: any. Waits: never. Cost: streams + 1 times that of dao_swap_find_bound(), at most, and of
+ * dao_swap_chain_bound() for each stream.
  */
 DAO_NODISCARD dao_status_t dao_swap_find_streams_bound(const dao_swap_problem_t *problem,
                                                        const uint32_t *streams, uint64_t *out_step_ns);

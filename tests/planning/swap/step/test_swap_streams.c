@@ -124,6 +124,25 @@ static void what_another_stream_writes_is_free(void)
     CU_ASSERT_EQUAL(bound_ns(), 100); /* the writer's own two: one is away as the step begins */
 }
 
+/* 0, 1 and 2 follow each other, 1 on another stream. Their weights need 100 bytes each beside the 1 byte that
+   they hand on, in memory for one and a half. */
+static void streams_that_wait_for_each_other_share_the_memory(void)
+{
+    begin(5, 100, 10);
+    box.problem.kernel_count = 3;
+    box.tensors[3].size_bytes = box.tensors[4].size_bytes = 1;
+    box.problem.capacity_bytes = 150;
+    streams[1] = 1;
+    use(0, 3, DAO_ACCESS_WRITE);
+    use(1, 3, DAO_ACCESS_READ);
+    CU_ASSERT_EQUAL(bound_ns(), 51); /* nothing waits for 1: it may be steps behind */
+    use(1, 4, DAO_ACCESS_WRITE);
+    use(2, 4, DAO_ACCESS_READ);
+    CU_ASSERT_EQUAL(bound_ns(), 151); /* from 2 on: what 1 has written, and all weights */
+    box.problem.capacity_bytes = 302;
+    CU_ASSERT_EQUAL(bound_ns(), 30);
+}
+
 static void what_cannot_run_is_refused(void)
 {
     uint64_t step_ns = 7;
@@ -371,6 +390,7 @@ static CU_TestInfo tests[] = {
     {"a cycle of two steps counts for half", a_cycle_of_two_steps_counts_for_half},
     {"a stream's weights come in beside its kernels", a_streams_weights_come_in_beside_its_kernels},
     {"what another stream writes is free", what_another_stream_writes_is_free},
+    {"streams that wait for each other share the memory", streams_that_wait_for_each_other_share_the_memory},
     {"what cannot run is refused", what_cannot_run_is_refused},
     {"no host memory is answered", no_host_memory_is_answered},
     {"no schedule of a tiny step is faster", no_schedule_of_a_tiny_step_is_faster},
