@@ -5,6 +5,7 @@
 
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
+#include "runtime/observe/event_ring.h"
 #include "tests/runtime/inspect/text.h"
 #include "tests/support/blocks.h"
 #include "tests/support/suite.h"
@@ -279,10 +280,13 @@ static void events_are_written_with_the_columns_of_rmm(void)
 
 static void a_recording_that_nobody_stops_ends_with_the_library(void)
 {
+    CU_ASSERT_FALSE(dao_events_are_on());
     CU_ASSERT_EQUAL(dao_events_start(host, 16), DAO_OK);
+    CU_ASSERT_TRUE(dao_events_are_on());
     dao_memory_t *memory = NULL;
     CU_ASSERT_EQUAL_FATAL(dao_memory_create(host, 1000, NULL, &memory), DAO_OK);
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
+    CU_ASSERT_FALSE(dao_events_are_on());                /* the next start has its fast paths */
     CU_ASSERT_EQUAL(dao_memory_release(memory), DAO_OK); /* into no ring */
     size_t count;
     CU_ASSERT_EQUAL(dao_events_read(host, events, EVENTS_MAX, &count, NULL), DAO_ERR_SHUTDOWN);
@@ -346,6 +350,20 @@ static void a_start_without_memory_records_nothing(void)
     }
     CU_ASSERT_EQUAL(dao_events_start(host, 16), DAO_OK);
 }
+
+static void a_start_anew_has_its_memory_already(void)
+{
+    for (size_t event_count = 16; event_count <= 64; event_count *= 2) {
+        CU_ASSERT_EQUAL(dao_events_start(host, event_count), DAO_OK);
+        CU_ASSERT_EQUAL(dao_events_stop(host), DAO_OK);
+    }
+    for (size_t event_count = 16; event_count <= 64; event_count *= 2) {
+        dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, false);
+        CU_ASSERT_EQUAL(dao_events_start(host, event_count), DAO_OK);
+        CU_ASSERT_EQUAL(dao_fault_disarm(), 0);
+        CU_ASSERT_EQUAL(dao_events_stop(host), DAO_OK);
+    }
+}
 #endif
 
 static void ticks_are_times_of_the_clock(void)
@@ -378,6 +396,7 @@ static CU_TestInfo event_tests[] = {
     {"a place without memory for its history does not start",
      a_place_without_memory_for_its_history_does_not_start},
     {"a start without memory records nothing", a_start_without_memory_records_nothing},
+    {"a start anew has its memory already", a_start_anew_has_its_memory_already},
 #endif
     {"ticks are times of the clock", ticks_are_times_of_the_clock},
     CU_TEST_INFO_NULL,

@@ -182,7 +182,7 @@ static void wrong_settings_are_refused(void)
         {"DAO_ON_OOM", "yes"},          {"DAO_ON_OOM", "snapshot:"},     {"DAO_ON_OOM", "snapshot:a%"},
         {"DAO_ON_OOM", "snapshot:a%d"}, {"DAO_SNAPSHOT_SIGNAL", "KILL"}, {"DAO_SNAPSHOT_SIGNAL", "10"},
         {"DAO_HISTORY", "-1"},          {"DAO_HISTORY", "99999999"},     {"DAO_HISTORY", "x"},
-        {"DAO_HISTORY", "5x"}};
+        {"DAO_HISTORY", "5x"},          {"DAO_HISTORY", " 5"},           {"DAO_HISTORY", "+5"}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         setting(wrong[i][0], "%s", wrong[i][1]);
         CU_ASSERT_EQUAL(library_start(), DAO_ERR_INVALID);

@@ -13,6 +13,7 @@
 
 #define TOLD_MAX    512
 #define BLOCK_COUNT 24
+#define EVENT_COUNT 256 /* that the ring keeps */
 
 static const dao_place_t place = {DAO_PLACE_KIND_DEVICE, 0};
 
@@ -30,7 +31,7 @@ static void begin(void)
 {
     dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 256 * MIB}};
     CU_ASSERT_EQUAL_FATAL(dao_init(&config), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_events_start(place, 256), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_events_start(place, EVENT_COUNT), DAO_OK);
 }
 
 static void end(void)
@@ -132,6 +133,18 @@ static void blocks_come_and_go_in_order(void)
     expect(2, DAO_SNAPSHOT_EVENT_FREE_REQUESTED, 0x2000, 200);
     expect(3, DAO_SNAPSHOT_EVENT_FREE_COMPLETED, 0x2000, 200);
     expect_end(4);
+}
+
+static void all_that_a_full_ring_keeps_is_told(void)
+{
+    dao_snapshot_block_t block = block_at(0x1000, 0, DAO_BLOCK_STATE_FREE);
+    for (size_t i = 0; i < EVENT_COUNT; i++) {
+        note_alloc(0x1000, 100 + i, 0);
+        note_free(0x1000, 100 + i);
+    }
+    tell_with(&block, 1);
+    expect(0, DAO_SNAPSHOT_EVENT_ALLOC, 0x1000, 100 + EVENT_COUNT / 2);
+    expect_end(EVENT_COUNT / 2 * 3); /* a free is told twice */
 }
 
 static void of_two_allocs_without_a_free_the_later_one_stays(void)
@@ -349,6 +362,7 @@ static void a_trace_without_memory_is_refused(void)
 static CU_TestInfo tests[] = {
     {"without events nothing is told", without_events_nothing_is_told},
     {"blocks come and go in order", blocks_come_and_go_in_order},
+    {"all that a full ring keeps is told", all_that_a_full_ring_keeps_is_told},
     {"of two allocs without a free the later one stays", of_two_allocs_without_a_free_the_later_one_stays},
     {"of two frees without an alloc the earlier one stays",
      of_two_frees_without_an_alloc_the_earlier_one_stays},
