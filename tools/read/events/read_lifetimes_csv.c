@@ -11,6 +11,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 typedef enum column {
     COLUMN_ID,
@@ -26,7 +27,7 @@ typedef enum column {
 
 enum { COLUMN_REQUIRED_COUNT = COLUMN_SIZE + 1, COLUMN_NONE = DAO_CSV_FIELD_COUNT_MAX };
 
-/* What a header may call its columns. */
+/* What a header may call its columns, in capitals, too. */
 static const struct {
     const char *name;
     column_t column;
@@ -64,7 +65,7 @@ typedef struct lifetimes_reader {
 static dao_status_t take_name(lifetimes_reader_t *reader, size_t field)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(reader->csv.fields[field], names[i].name) != 0) {
+        if (strcasecmp(reader->csv.fields[field], names[i].name) != 0) {
             continue;
         }
         size_t *column = &reader->column_of[names[i].column];

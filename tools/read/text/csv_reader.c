@@ -135,22 +135,42 @@ static dao_status_t unquote(const dao_csv_reader_t *reader, char *at, char **out
     return DAO_OK;
 }
 
+/* Ends the field at `at` before the blanks that stand at its end. */
+static void cut_blanks(const char *at, char *end)
+{
+    while (end > at && (end[-1] == ' ' || end[-1] == '\t')) {
+        *--end = '\0';
+    }
+}
+
+/* Blanks around a field are no part of it, unless they stand in its quotes. */
 static dao_status_t split_at_separators(dao_csv_reader_t *reader)
 {
+    const char *blanks = reader->separator == '\t' ? " " : " \t";
     char *at = reader->text;
     for (;;) {
+        at += strspn(at, blanks);
         char *end = at + strcspn(at, (char[]){reader->separator, '\0'});
+        bool is_quoted = *at == '"';
         dao_status_t status = add_field(reader, at);
-        if (status == DAO_OK && *at == '"') {
+        if (status == DAO_OK && is_quoted) {
             status = unquote(reader, at, &end);
+            end += status == DAO_OK ? strspn(end, blanks) : 0;
         }
-        if (status != DAO_OK || *end == '\0') {
+        if (status != DAO_OK) {
             return status;
         }
-        if (*end != reader->separator) {
+        bool is_last = *end == '\0';
+        if (!is_last && *end != reader->separator) {
             return dao_csv_error_at(reader, end, "there is more behind the quotes of a field");
         }
         *end = '\0';
+        if (!is_quoted) {
+            cut_blanks(at, end);
+        }
+        if (is_last) {
+            return DAO_OK;
+        }
         at = end + 1;
     }
 }
@@ -222,7 +242,7 @@ dao_status_t dao_csv_digits(const dao_csv_reader_t *reader, const char **at, con
         value = value * 10 + digit;
     }
     if (*at == begin) {
-        return dao_csv_error_at(reader, begin, "%s is no number", what);
+        return dao_csv_error_at(reader, begin, "%s is %s", what, *begin == '-' ? "negative" : "no number");
     }
     *out_value = value;
     return DAO_OK;
@@ -233,7 +253,7 @@ dao_status_t dao_csv_u64(const dao_csv_reader_t *reader, size_t field, const cha
     const char *at = reader->fields[field];
     dao_status_t status = dao_csv_digits(reader, &at, what, out_value);
     if (status == DAO_OK && *at != '\0') {
-        return dao_csv_error_at(reader, reader->fields[field], "%s is no number", what);
+        return dao_csv_error_at(reader, reader->fields[field], "%s is no whole number", what);
     }
     return status;
 }

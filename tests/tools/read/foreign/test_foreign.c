@@ -245,7 +245,7 @@ static void what_is_wrong_is_told(void)
         {RMM "1,01:02:03,free,0x1,8,0\n", ":2:3: this is no time of a day"},
         {RMM "1,01:02:03.,free,0x1,8,0\n", ":2:3: this is no time of a day"},
         {RMM "1,01:02:03.1234567890,free,0x1,8,0\n", ":2:3: this is no time of a day"},
-        {RMM "1,01:02:03.4 ,free,0x1,8,0\n", ":2:3: this is no time of a day"},
+        {RMM "1,01:02:03.4x,free,0x1,8,0\n", ":2:3: this is no time of a day"},
         {RMM "1,,free,0x1,8,0\n", ":2:3: this is no time of a day"},
         {"Action,Pointer,Size,Stream,Pointer\nfree,0x1,8,0,0x2\n",
          ":1:28: the first line has a second column"},

@@ -58,6 +58,23 @@ static void lines_are_cut_at_their_separators(void)
     check_end();
 }
 
+/* As people write it, and other tools. */
+static void blanks_around_a_field_are_no_part_of_it(void)
+{
+    open_text("id, lower ,\tupper\t, size \n  a b , \" c \" ,, \n", 0);
+    check_line("id|lower|upper|size");
+    check_line("a b| c ||");
+    check_end();
+    open_text("a\t b \t\tc\n", '\t');
+    check_line("a|b||c");
+    check_end();
+    bool has_more;
+    open_text(" \"a\" b,c\n", ',');
+    CU_ASSERT_EQUAL(dao_csv_next(&reader, &has_more), DAO_ERR_PARSE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), ":1:6: there is more behind the quotes"));
+    dao_csv_close(&reader);
+}
+
 static void the_first_line_decides_on_the_separator(void)
 {
     open_text("# a remark, with a comma\na b\nc,d\n", 0);
@@ -131,6 +148,7 @@ static void lines_have_limits(void)
 
 static CU_TestInfo tests[] = {
     {"lines are cut at their separators", lines_are_cut_at_their_separators},
+    {"blanks around a field are no part of it", blanks_around_a_field_are_no_part_of_it},
     {"the first line decides on the separator", the_first_line_decides_on_the_separator},
     {"numbers are exact", numbers_are_exact},
     {"errors say where they stand", errors_say_where_they_stand},
