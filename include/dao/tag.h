@@ -44,7 +44,8 @@ DAO_API const char *dao_tag_name(dao_tag_t tag);
 /**
  * Sets the tag that this thread's allocations are counted for when they name none: those of dao_alloc(), of
  * memory handles, and of dao_alloc_with() with tag 0. Every thread begins with 0. Blocks keep the tag they
- * were allocated with.
+ * were allocated with. A block of a tag is counted under a lock, past what the thread keeps: a pair takes two
+ * to three times the instructions of a small one without a tag.
  *
  * @param tag  0 for none. A number that is no tag counts as 0.
  * @return The tag before, to be set again.
