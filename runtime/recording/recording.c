@@ -39,6 +39,8 @@ static struct {
     _Atomic int file;  /* NO_FILE: nothing is written */
     _Atomic int error; /* why the writing has ended; 0 if it has not, or that was told */
     char path[DAO_FILE_NAME_BYTES];
+    dev_t device; /* of the file, as the inode: set before its descriptor is */
+    ino_t inode;
 } recording = {.file = NO_FILE};
 
 /* ---- the file ---- */
@@ -63,6 +65,8 @@ static int file_open(const char *path)
     bool is_taken = !is_ours && (errno == EAGAIN || errno == EACCES);
     bool is_empty = !is_taken && (ftruncate(file, 0) == 0 || errno == EINVAL); /* EINVAL: of a device */
     if (is_empty && write(file, HEADER, sizeof(HEADER) - 1) == (ssize_t)(sizeof(HEADER) - 1)) {
+        recording.device = about.st_dev;
+        recording.inode = about.st_ino;
         return file;
     }
     int error = is_taken ? EBUSY : errno;
@@ -74,6 +78,7 @@ static int file_open(const char *path)
 static const char *reason_of(int error)
 {
     return error == EBUSY    ? "another process records there; write %p, the process, into the name"
+           : error == EBADF  ? "the program has closed its descriptor, or put a file of its own there"
            : error == ESPIPE ? "it is a pipe; name a file"
                              : strerror(error);
 }
@@ -134,6 +139,18 @@ static void field_write(const char *text, char out_field[FIELD_BYTES])
     out_field[length] = '\0';
 }
 
+/* Returns whether the descriptor is of the file that was opened: what closes all descriptors, as a daemon at
+   its start, takes it away, and the next file of the program has its number. */
+static bool is_still_there(int file)
+{
+    struct stat now;
+    if (fstat(file, &now) == 0 && now.st_ino == recording.inode && now.st_dev == recording.device) {
+        return true;
+    }
+    errno = EBADF;
+    return false;
+}
+
 static void line_write(const char *event, const dao_noted_t *noted)
 {
     char line[LINE_BYTES], place[DAO_PLACE_TEXT_BYTES], tag[FIELD_BYTES] = "";
@@ -149,7 +166,7 @@ static void line_write(const char *event, const dao_noted_t *noted)
     int length = snprintf(line, sizeof(line), "%" PRIu64 ",%s,%s,0x%" PRIxPTR ",%zu,%s,%u\n",
                           dao_ticks_to_ns(noted->ticks), event, dao_place_format(noted->place, place),
                           (uintptr_t)noted->address, noted->size_bytes, tag, noted->stream);
-    ssize_t written = write(file, line, (size_t)length);
+    ssize_t written = is_still_there(file) ? write(file, line, (size_t)length) : -1;
     if (written != length && atomic_exchange(&recording.file, NO_FILE) != NO_FILE) {
         atomic_store(&recording.error, written < 0 ? errno : ENOSPC);
     }
@@ -175,6 +192,6 @@ void dao_recording_tell(void)
     int error = atomic_load_explicit(&recording.error, memory_order_relaxed);
     if (error != 0 && atomic_exchange(&recording.error, 0) != 0) {
         dao_log(DAO_LOG_LEVEL_ERROR, "the recording in \"%s\" ends here, what follows is not in it: %s",
-                recording.path, strerror(error));
+                recording.path, reason_of(error));
     }
 }

@@ -19,10 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HEADER       "time_ns,event,place,address,bytes,tag,stream\n"
-#define THREAD_COUNT 4
-#define PAIR_COUNT   200
-#define LINE_BYTES   512
+#define HEADER           "time_ns,event,place,address,bytes,tag,stream\n"
+#define THREAD_COUNT     4
+#define PAIR_COUNT       200
+#define LINE_BYTES       512
+#define DESCRIPTOR_COUNT 4096
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0}, pinned_place = {DAO_PLACE_KIND_PINNED, 0};
 static char name[256];
@@ -255,6 +256,44 @@ static void a_child_writes_nothing(void)
     CU_ASSERT_EQUAL(look().live_bytes, 0);
 }
 
+/* The number of the descriptor by which the recording is open; -1: there is none. */
+static int recording_descriptor(void)
+{
+    struct stat wanted, about;
+    if (stat(dao_test_path, &wanted) != 0) {
+        return -1;
+    }
+    for (int descriptor = 0; descriptor < DESCRIPTOR_COUNT; descriptor++) {
+        if (fstat(descriptor, &about) == 0 && about.st_ino == wanted.st_ino &&
+            about.st_dev == wanted.st_dev) {
+            return descriptor;
+        }
+    }
+    return -1;
+}
+
+/* As shells do with low numbers, and daemons that close all. */
+static void a_file_of_the_program_at_its_descriptor_ends_the_recording(void)
+{
+    struct stat about;
+    (void)snprintf(name, sizeof(name), "%s.own", dao_test_path);
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    int descriptor = recording_descriptor();
+    int own = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CU_ASSERT_TRUE_FATAL(descriptor > STDERR_FILENO && own >= 0);
+    CU_ASSERT_TRUE(descriptor >= 256); /* no shell has so many */
+    CU_ASSERT_EQUAL(dup2(own, descriptor), descriptor);
+    size_t before = look().line_count;
+    void *block = dao_alloc(device, MIB);
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    CU_ASSERT_EQUAL(fstat(own, &about), 0);
+    CU_ASSERT_EQUAL(about.st_size, 0);
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_EQUAL(look().line_count, before);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(close(own) | close(descriptor) | unlink(name), 0); /* it is the program's */
+}
+
 /* The last case: the recording has ended then. */
 static void a_file_that_cannot_grow_ends_the_recording(void)
 {
@@ -287,6 +326,8 @@ static CU_TestInfo tests[] = {
     {"every place is in the file", every_place_is_in_the_file},
     {"lines of threads stay whole", lines_of_threads_stay_whole},
     {"a child writes nothing", a_child_writes_nothing},
+    {"a file of the program at its descriptor ends the recording",
+     a_file_of_the_program_at_its_descriptor_ends_the_recording},
     {"a file that cannot grow ends the recording", a_file_that_cannot_grow_ends_the_recording},
     CU_TEST_INFO_NULL};
 
