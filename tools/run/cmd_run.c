@@ -250,8 +250,9 @@ static void report_trace(dao_report_t *report, const dao_step_trace_t *trace, co
     dao_report_count(report, "tensors", "tensors", trace->tensor_count);
     dao_report_bytes(report, "peak_bytes", "peak", figures->peak_bytes);
     dao_report_bytes(report, "capacity_bytes", NULL, config->capacity_bytes);
-    double percent =
-        figures->peak_bytes == 0 ? 0 : 100.0 * (double)config->capacity_bytes / (double)figures->peak_bytes;
+    double percent = figures->rounded_bytes == 0
+                         ? 0
+                         : 100.0 * (double)config->capacity_bytes / (double)figures->rounded_bytes;
     dao_report_ratio(report, "capacity_percent", NULL, percent);
     if (!report->is_json) {
         dao_report_row("capacity", "%s, %.1f%% of the peak",
@@ -527,18 +528,6 @@ static dao_status_t run_all(dao_run_config_t *config, const dao_step_trace_t *tr
     return DAO_OK;
 }
 
-/* The whole peak is always enough: what rounding adds to the sizes of a very small step is put on top. */
-static dao_status_t find_capacity(const dao_capacity_t *capacity, const dao_step_figures_t *figures,
-                                  uint64_t *out_bytes)
-{
-    dao_status_t status = dao_capacity_resolve(capacity, figures->peak_bytes, out_bytes);
-    if (status == DAO_OK && capacity->millionths > 0 && *out_bytes >= figures->peak_bytes &&
-        *out_bytes < figures->largest_work_bytes) {
-        *out_bytes = figures->largest_work_bytes;
-    }
-    return status;
-}
-
 static uint64_t sum_saturated(uint64_t left_bytes, uint64_t right_bytes)
 {
     return left_bytes > UINT64_MAX - right_bytes ? UINT64_MAX : left_bytes + right_bytes;
@@ -605,7 +594,7 @@ static dao_status_t run_trace(settings_t *settings, const dao_step_trace_t *trac
         status = dao_step_trace_figures(trace, &figures);
     }
     if (status == DAO_OK) {
-        status = find_capacity(&settings->capacity, &figures, &config->capacity_bytes);
+        status = dao_capacity_resolve(&settings->capacity, figures.rounded_bytes, &config->capacity_bytes);
     }
     if (status == DAO_OK) {
         status = check_memory(config, trace, &figures);

@@ -653,8 +653,28 @@ typedef struct sweep_row {
     row_t row;
     uint64_t capacity_bytes;
     dao_status_t status;
+    bool is_of_less; /* its plan is that of the next row, which owns it */
     char reason[DAO_ERROR_MESSAGE_BYTES];
 } sweep_row_t;
+
+static void finish_sweep_row(sweep_row_t *one)
+{
+    if (!one->is_of_less) {
+        dao_simulation_finish(&one->row.run.simulation);
+    }
+}
+
+/* A plan for less memory that is quicker takes the place of this row's. */
+static void take_quicker(sweep_row_t *one, const sweep_row_t *less)
+{
+    if (one->status == DAO_OK && less->status == DAO_OK &&
+        less->row.run.simulation.step_ns < one->row.run.simulation.step_ns) {
+        finish_sweep_row(one);
+        one->row.run = less->row.run;
+        one->row.run.capacity_bytes = one->row.problem.capacity_bytes;
+        one->is_of_less = true;
+    }
+}
 
 static void make_sweep_row(const request_t *request, const dao_scheme_t *scheme, dao_scheme_known_t *known,
                            sweep_row_t *one)
@@ -680,7 +700,7 @@ static dao_status_t tell_sweep_row(request_t *request, const dao_scheme_t *schem
         tell_left_out(request, scheme, one->capacity_bytes, one->reason);
         status = DAO_OK;
     }
-    dao_simulation_finish(&one->row.run.simulation);
+    finish_sweep_row(one);
     return status;
 }
 
@@ -709,13 +729,16 @@ static dao_status_t sweep_plans(request_t *request, const dao_scheme_t *scheme)
     for (uint32_t i = count; status == DAO_OK && i-- > 0;) {
         rows[i].capacity_bytes = capacity_of_sweep(sweep, request->whole.peak_bytes, i);
         make_sweep_row(request, scheme, &known, &rows[i]);
+        if (i + 1 < count) {
+            take_quicker(&rows[i], &rows[i + 1]);
+        }
         status = rows[i].status == DAO_OK || is_refusal(rows[i].status) ? DAO_OK : rows[i].status;
     }
     for (uint32_t i = 0; rows != NULL && i < count; i++) {
         if (status == DAO_OK) {
             status = tell_sweep_row(request, scheme, &rows[i]);
         } else {
-            dao_simulation_finish(&rows[i].row.run.simulation);
+            finish_sweep_row(&rows[i]);
         }
     }
     dao_scheme_known_finish(&known);
@@ -727,7 +750,7 @@ static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
 {
     uint64_t capacity_bytes = request->whole.peak_bytes;
     if (request->settings->sweep.first > 0 || request->settings->sweep.first_bytes > 0) {
-        return dao_scheme_takes_known(scheme) ? sweep_plans(request, scheme) : sweep_apart(request, scheme);
+        return dao_scheme_grows(scheme) ? sweep_plans(request, scheme) : sweep_apart(request, scheme);
     }
     dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
                                                  : dao_capacity_resolve(&request->settings->capacity,

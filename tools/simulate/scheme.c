@@ -304,6 +304,11 @@ bool dao_scheme_takes_known(const dao_scheme_t *scheme)
     return scheme->run == run_plan;
 }
 
+bool dao_scheme_grows(const dao_scheme_t *scheme)
+{
+    return scheme->run == run_plan || scheme->run == run_recompute;
+}
+
 bool dao_scheme_plans(const dao_scheme_t *scheme)
 {
     return scheme->run == run_plan || scheme->run == run_recompute || scheme->run == run_capuchin ||

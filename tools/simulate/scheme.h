@@ -108,6 +108,9 @@ bool dao_scheme_moves_maps(const dao_scheme_t *scheme);
  */
 bool dao_scheme_is_executor(const dao_scheme_t *scheme);
 
+/* Returns true if what a scheme plans for less memory counts as a plan for more. */
+bool dao_scheme_grows(const dao_scheme_t *scheme);
+
 /* Returns true if a scheme plans copies alone: it takes `known`. */
 bool dao_scheme_takes_known(const dao_scheme_t *scheme);
 
