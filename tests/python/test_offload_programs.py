@@ -4,11 +4,13 @@
     LIBDAO_TORCH_CPU=build/dev/integrations/libdao_torch_cpu.so PYTHONPATH=python \\
         python3 tests/python/test_offload_programs.py [CASE...]"""
 import contextlib
+import pickle
 
-from offload_case import Case, main
+from offload_case import Case, SIDE, main
 
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from dao.torch import library
 
@@ -18,6 +20,11 @@ class NoLimit:
 
     def step(self):
         return contextlib.nullcontext()
+
+
+def bytes_of(model):
+    """All of its values, in memory that is not the place's."""
+    return [value.numpy().tobytes() for value in model.state_dict().values()]
 
 
 class Programs(Case):
@@ -38,7 +45,7 @@ class Programs(Case):
         model, _, step = program()
         self.library.check(self.library.stats_reset_peaks(library.HOST))
         results = self.run_steps(step, NoLimit(), count)
-        return self.library.stats().peak_used_bytes, results, list(model.state_dict().values())
+        return self.library.stats().peak_used_bytes, results, bytes_of(model)
 
     def check_program(self, program, shares, planned, count=8):
         """The same in every bit, never above the limit, and at least `planned` steps as planned."""
@@ -53,8 +60,7 @@ class Programs(Case):
                 self.assertLessEqual(self.library.stats().peak_reserved_bytes, o.limit_bytes)
                 self.assertGreaterEqual(o.planned_count, planned, o.report())
                 o.close()
-                for value, expected in zip(model.state_dict().values(), values):
-                    self.assertTrue(torch.equal(value, expected))
+                self.assertTrue(bytes_of(model) == values)
                 del model, optimizer, step, o
 
 
@@ -177,6 +183,47 @@ class SecondOrder(Programs):
 
     def test_a_gradient_penalty_follows_a_plan(self):
         self.check_program(self.critic, (1, 0.7, 0.5), 4)
+
+
+class Rewriting(Programs):
+    """Weights that are read, written and loaded in the middle of steps."""
+
+    def rewriting(self):
+        model = nn.Sequential(*(nn.Sequential(nn.Linear(SIDE, SIDE), nn.Tanh()) for _ in range(4)))
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+        states = []
+
+        def step(o, i):
+            with o.step():
+                x = torch.randn(4 * SIDE, SIDE)
+                loss = model(x).square().mean()
+                before = pickle.dumps(model)
+                loss.backward()
+                with torch.no_grad():  # a second pass a little way up, as sharpness aware training has it
+                    values = parameters_to_vector(model.parameters())
+                    ascent = parameters_to_vector([p.grad for p in model.parameters()])
+                    vector_to_parameters(values + 0.05 * ascent / ascent.norm(), model.parameters())
+                    del ascent
+                optimizer.zero_grad()
+                second = model(x).square().mean()
+                second.backward()
+                vector_to_parameters(values, model.parameters())
+                del values
+                if i % 3 == 0:
+                    states[:] = map(pickle.dumps, (model.state_dict(), optimizer.state_dict()))
+                if i % 3 == 2:
+                    model.load_state_dict(pickle.loads(states[0]))
+                    optimizer.load_state_dict(pickle.loads(states[1]))
+                optimizer.step()
+                optimizer.zero_grad()
+                change = sum((p - q).abs().sum().item()
+                             for p, q in zip(model.parameters(), pickle.loads(before).parameters()))
+                return loss.item(), second.item(), change
+
+        return model, optimizer, step
+
+    def test_weights_are_read_written_and_loaded_within_steps(self):
+        self.check_program(self.rewriting, (1, 0.9), planned=3, count=6)
 
 
 if __name__ == "__main__":
