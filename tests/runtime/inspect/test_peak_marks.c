@@ -73,6 +73,7 @@ static void marks_and_the_peaks_of_a_place_are_apart(void)
         CU_ASSERT_EQUAL(peaks_since(mark).used_bytes, used_bytes + 1 * MIB);
         dao_peaks_t moved = {0};
         CU_ASSERT_EQUAL(dao_peak_mark_move(mark, &moved), DAO_OK);
+        CU_ASSERT_EQUAL(peaks_since(mark).requested_bytes, stats_of(places[i]).requested_bytes);
         CU_ASSERT_EQUAL(moved.used_bytes, used_bytes + 1 * MIB);
         CU_ASSERT_EQUAL(peaks_since(mark).used_bytes, used_bytes);
         CU_ASSERT_EQUAL(dao_peak_mark_remove(mark), DAO_OK);
