@@ -6,6 +6,9 @@
 #include "tools/model/step_trace.h"
 #include "tools/print/json_rows.h"
 
+/* Of the pages that devices map: CUDA's, the smallest there are. */
+#define DAO_BENCH_PAGE_BYTES ((uint64_t)2 << 20)
+
 /* A recorded step: a file of the data folder, and which batch if it has several. */
 typedef struct dao_bench_step {
     const char *file;

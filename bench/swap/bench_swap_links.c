@@ -20,9 +20,6 @@
 
 #define NS_PER_S 1e9
 
-/* Of the pages that devices map: CUDA's, the smallest there are. */
-#define PAGE_BYTES ((uint64_t)2 << 20)
-
 /* A step that takes longer by more than this is slower; less is what a plan's rounding makes. */
 #define SLOWER 1.001
 
@@ -139,7 +136,7 @@ static dao_status_t take_row(dao_bench_swap_t *bench, const subject_t *subject, 
     uint64_t more_ns = 0; /* with more memory */
     dao_status_t status = DAO_OK;
     problem->host = link->tier;
-    problem->page_bytes = bench->is_static ? 0 : PAGE_BYTES;
+    problem->page_bytes = bench->is_static ? 0 : DAO_BENCH_PAGE_BYTES;
     for (size_t i = 0; i < CELL_COUNT && status == DAO_OK; i++) {
         uint64_t step_ns = 0;
         problem->capacity_bytes = peak_bytes / 100 * percents[i];
