@@ -65,12 +65,18 @@ static inline bool dao_swap_is_paged(const dao_swap_step_t *step, uint64_t size_
     return step->page_bytes != 0 && size_bytes >= DAO_SWAP_PAGED_PAGES * step->page_bytes;
 }
 
+/* More than any kernel of a step can need: a capacity above it, such as "no limit", is one like it. */
+#define DAO_SWAP_CAPACITY_ENOUGH (4 * DAO_SWAP_SIZE_MAX)
+
 /* The problem that bounds are of: what alignment and pages cost is no law. */
 static inline dao_swap_problem_t dao_swap_problem_exact(const dao_swap_problem_t *problem)
 {
     dao_swap_problem_t exact = *problem;
     exact.alignment_bytes = 1;
     exact.page_bytes = 0;
+    if (exact.capacity_bytes > DAO_SWAP_CAPACITY_ENOUGH) {
+        exact.capacity_bytes = DAO_SWAP_CAPACITY_ENOUGH;
+    }
     return exact;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
 
+#include <dao/recompute.h>
 #include <dao/status.h>
 
 #include <stdio.h>
@@ -453,6 +454,27 @@ static void what_is_no_step_is_refused(void)
     CU_ASSERT_EQUAL(bound.step_ns, 77);
 }
 
+/* UINT64_MAX is how a program says that there is no limit. */
+static void beyond_all_capacities_a_step_takes_its_kernels_alone(void)
+{
+    static const uint64_t capacities[] = {DAO_SWAP_SIZE_MAX, INT64_MAX, (uint64_t)INT64_MAX + 1,
+                                          UINT64_MAX - 255, UINT64_MAX};
+    swap_step_chain(&box, 8, 1000, 10);
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    box.tensors[0].is_persistent = true;
+    for (size_t i = 0; i < sizeof(capacities) / sizeof(capacities[0]); i++) {
+        dao_swap_bound_t bound = {0};
+        dao_recompute_bound_t again = {0};
+        box.problem.capacity_bytes = capacities[i];
+        CU_ASSERT_EQUAL(dao_swap_find_bound(&box.problem, &bound), DAO_OK);
+        CU_ASSERT_TRUE(bound.compute_ns > 0);
+        CU_ASSERT_EQUAL(bound.step_ns, bound.compute_ns);
+        CU_ASSERT_EQUAL(bound.window_ns, bound.compute_ns);
+        CU_ASSERT_EQUAL(dao_recompute_find_bound(&box.problem, &again), DAO_OK);
+        CU_ASSERT_EQUAL(again.step_ns, bound.compute_ns);
+    }
+}
+
 static void no_host_memory_is_answered(void)
 {
     swap_step_chain(&box, 8, 1000, 10);
@@ -477,6 +499,8 @@ static CU_TestInfo tests[] = {
     {"what the host cannot hold uses the file", what_the_host_cannot_hold_uses_the_file},
     {"a shared link is slower", a_shared_link_is_slower},
     {"windows are as defined", windows_are_as_defined},
+    {"beyond all capacities a step takes its kernels alone",
+     beyond_all_capacities_a_step_takes_its_kernels_alone},
     {"no schedule of a tiny step is faster", no_schedule_of_a_tiny_step_is_faster},
     {"more memory or speed is never slower", more_memory_or_speed_is_never_slower},
     {"a long step is bounded by coarser windows", a_long_step_is_bounded_by_coarser_windows},
