@@ -176,7 +176,7 @@ static void a_stopped_search_gives_the_best_so_far(void)
 
 /* ---- steps that nobody has looked at ---- */
 
-enum { LAYER_COUNT = 4, TEXT_BYTES = 8192, AGAIN_LOOKS = 3, GROWING_LOOKS = 6 };
+enum { LAYER_COUNT = 4, TEXT_BYTES = 8192, AGAIN_LOOKS = 3, GROWING_LOOKS = TEST_ROUNDS(6) };
 
 /* Writes a step of layers with random sizes and times, whose activations come back in the backward pass. */
 static void write_step(uint64_t *random)
