@@ -29,8 +29,15 @@ typedef enum dao_step_sign {
 
 /* The file keeps what goes wrong, for ferror(). */
 
+/* What a word of such a file has at most, with what stands before its text. */
+#define DAO_STEP_WORD_BYTES_MAX 4096
+
 /* Writes a text as one word: blanks, control characters and % as %XX. */
 void dao_step_form_put_word(FILE *file, const char *text);
+
+/* The same of a name that tells nothing apart: what would make the word too long is left out, by whole
+   letters. */
+void dao_step_form_put_name(FILE *file, const char *text);
 
 /* Writes a time in microseconds, without zeros at its end. */
 void dao_step_form_put_us(FILE *file, uint64_t ns);

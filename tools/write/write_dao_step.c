@@ -155,7 +155,7 @@ static void put_operator(step_writer_t *writer, uint32_t index)
     const char *name = dao_trace_operator_name(trace, index);
     put_tensors_of(writer, op);
     (void)fputs(index == trace->first_backward ? "backward\nop " : "op ", writer->file);
-    dao_step_form_put_word(writer->file, *name != '\0' ? name : "?");
+    dao_step_form_put_name(writer->file, *name != '\0' ? name : "?");
     (void)fputc(' ', writer->file);
     dao_step_form_put_us(writer->file, op->cost_ns);
     if (op->begin_ns != DAO_TRACE_NO_TIME) {

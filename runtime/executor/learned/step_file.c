@@ -34,7 +34,7 @@ static void put_tensor(step_file_t *step, uint32_t role)
     (void)fprintf(step->file, "tensor %" PRIu32 " %" PRIu64, role, about->size_bytes);
     if (*name != '\0') {
         (void)fputs(" name=", step->file);
-        dao_step_form_put_word(step->file, name);
+        dao_step_form_put_name(step->file, name);
     }
     (void)fputc('\n', step->file);
 }
@@ -94,7 +94,7 @@ static void put_kernel(step_file_t *step, uint32_t index)
     uint32_t known_roles = step->role_count;
     put_tensors(step, kernel);
     (void)fputs("op ", step->file);
-    dao_step_form_put_word(step->file, *name != '\0' ? name : "kernel");
+    dao_step_form_put_name(step->file, *name != '\0' ? name : "kernel");
     (void)fputc(' ', step->file);
     dao_step_form_put_us(step->file, step->kernel_ns != NULL ? step->kernel_ns[index] : kernel->cost_ns);
     if (kernel->stream_index != 0) {

@@ -5,10 +5,11 @@
 #ifndef DAO_TOOLS_WORD_READER_H
 #define DAO_TOOLS_WORD_READER_H
 
+#include "base/report/step_form.h"
 #include "tools/read/bytes/text_source.h"
 
 /* The most that a reader may allow a word to have. */
-enum { DAO_WORD_BYTES_MAX = 4096 };
+enum { DAO_WORD_BYTES_MAX = DAO_STEP_WORD_BYTES_MAX };
 
 typedef struct dao_word_reader {
     dao_text_source_t source;
