@@ -389,13 +389,20 @@ static void note_links(dao_profiler_t *profiler)
     }
 }
 
-/* Returns true if the origin is in the past: it is before the step's first kernel. */
-static bool has_origin_come(const dao_profiler_t *profiler)
+/* Returns true if the origin is in the past: it is before the step's first kernel. In a step without kernels,
+   such as where links are measured, nothing behind it tells, and it is waited for. */
+static bool has_origin_come(dao_profiler_t *profiler)
 {
-    const dao_timeline_stream_t *compute = &profiler->timeline->streams[DAO_STREAM_ROLE_COMPUTE];
+    const dao_timeline_t *timeline = profiler->timeline;
+    if (timeline->streams[DAO_STREAM_ROLE_COMPUTE].completed >= profiler->first_kernel) {
+        return true;
+    }
     bool is_without_kernels = profiler->state == DAO_PROFILER_DRAINING &&
                               profiler->end[DAO_STREAM_ROLE_COMPUTE] < profiler->first_kernel;
-    return compute->completed >= profiler->first_kernel || is_without_kernels;
+    if (is_without_kernels && timeline->ops->event_synchronize(profiler->origin) != DAO_OK) {
+        profiler->is_spoilt = true;
+    }
+    return is_without_kernels;
 }
 
 void dao_profiler_collect(dao_profiler_t *profiler)

@@ -271,7 +271,7 @@ static void wrong_events_are_told_with_their_line(void)
         {HEADER "1,alloc,8,200\n", "events.csv:2:14: there have to be five columns"},
         {HEADER "1,alloc,8,200,0,0\n", "events.csv:2:17: there have to be five columns"},
         {HEADER "1,grow,8,200,0\n", "events.csv:2:3: the event is none"},
-        {HEADER "1,alloc,8,2x,0\n", "events.csv:2:11: bytes is no number"},
+        {HEADER "1,alloc,8,2x,0\n", "events.csv:2:11: bytes is no whole number"},
         {HEADER "1,alloc,8,,0\n", "events.csv:2:11: bytes is no number"},
         {HEADER "1,alloc,8,18446744073709551616,0\n", "events.csv:2:11: bytes does not fit"},
         {HEADER "1,alloc,8,9,0\n1,alloc,8,9,0\n", "events.csv:3:9: this id was allocated before"},
