@@ -250,21 +250,56 @@ static int kept_without_standard_streams(void)
     return is_above ? 0 : 1;
 }
 
-static void nothing_that_is_kept_takes_the_place_of_a_standard_stream(void)
+/* What a child process answers, 0 if all is right. */
+static int in_child(int (*function)(void))
 {
     int result = -1;
     (void)fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        _exit(kept_without_standard_streams());
+        _exit(function());
     }
-    CU_ASSERT_TRUE(child > 0 && waitpid(child, &result, 0) == child);
-    CU_ASSERT_TRUE(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    bool has_ended = child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result);
+    return has_ended ? WEXITSTATUS(result) : -1;
+}
+
+static void nothing_that_is_kept_takes_the_place_of_a_standard_stream(void)
+{
+    CU_ASSERT_EQUAL(in_child(kept_without_standard_streams), 0);
+    CU_ASSERT_PTR_NULL(dao_descriptor_fopen("/none/such"));
+    CU_ASSERT_EQUAL(errno, ENOENT);
+}
+
+/* Numbers of 128 and above come first, then those that are left, then what is there is kept as it is. */
+static int keep_until_there_are_no_more(void)
+{
+    enum { MOST = 256 };
+    struct rlimit files;
+    bool is_good = getrlimit(RLIMIT_NOFILE, &files) == 0;
+    files.rlim_cur = MOST;
+    is_good = is_good && setrlimit(RLIMIT_NOFILE, &files) == 0;
+    int high_count = 0, copy = 0;
+    while ((copy = dao_descriptor_copy(null_file)) >= MOST / 2) {
+        high_count++;
+    }
+    is_good = is_good && high_count > MOST / 2 - 16 && copy > STDERR_FILENO;
+    int last = copy;
+    while ((copy = dao_descriptor_copy(null_file)) >= 0) {
+        last = copy;
+    }
+    is_good = is_good && errno == EMFILE && dao_descriptor_keep(last) == last;
+    return is_good && dao_descriptor_keep(-1) == -1 && dao_descriptor_keep(STDIN_FILENO) == -1 ? 0 : 1;
+}
+
+static void what_is_kept_has_a_high_number_while_there_is_one(void)
+{
+    CU_ASSERT_EQUAL(in_child(keep_until_there_are_no_more), 0);
 }
 
 static CU_TestInfo tests[] = {
     {"nothing that is kept takes the place of a standard stream",
      nothing_that_is_kept_takes_the_place_of_a_standard_stream},
+    {"what is kept has a high number while there is one", what_is_kept_has_a_high_number_while_there_is_one},
     {"sizes are whole pages", sizes_are_whole_pages},
     {"shared memory is one and keeps its size", shared_memory_is_one_and_keeps_its_size},
     {"memory that is shown is read by others and not written",

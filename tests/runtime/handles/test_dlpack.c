@@ -250,6 +250,36 @@ static void a_view_holds_back_the_deleter(void)
     CU_ASSERT_EQUAL(deleted_count, 1);
 }
 
+/* Takes what is wrong; it has to be refused and left alone. */
+static void refused(DLManagedTensorVersioned managed, dao_status_t expected)
+{
+    DLManagedTensorVersioned before = managed;
+    dao_tensor_t *tensor = NULL;
+    deleted_count = 0;
+    CU_ASSERT_EQUAL(dao_tensor_from_dlpack(&managed, 0, &tensor), expected);
+    CU_ASSERT_PTR_NULL(tensor);
+    CU_ASSERT_EQUAL(deleted_count, 0);
+    CU_ASSERT_EQUAL(memcmp(&managed, &before, sizeof(managed)), 0);
+}
+
+/* A complex number lies as its two real ones do. */
+static void complex_numbers_lie_as_real_ones(void)
+{
+    for (unsigned bits = 64; bits <= 128; bits *= 2) {
+        DLManagedTensorVersioned managed = produced_versioned();
+        dao_tensor_t *tensor = NULL;
+        size_t real_bytes = bits / 16;
+        managed.dl_tensor.dtype = (DLDataType){kDLComplex, (uint8_t)bits, 1};
+        managed.dl_tensor.data = (char *)numbers + real_bytes;
+        CU_ASSERT_EQUAL_FATAL(dao_tensor_from_dlpack(&managed, 0, &tensor), DAO_OK);
+        CU_ASSERT_EQUAL(dao_tensor_type(tensor), bits == 64 ? DAO_TYPE_C64 : DAO_TYPE_C128);
+        CU_ASSERT_PTR_EQUAL(dao_tensor_address(tensor), managed.dl_tensor.data);
+        CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
+        managed.dl_tensor.data = (char *)numbers + real_bytes / 2;
+        refused(managed, DAO_ERR_INVALID);
+    }
+}
+
 static void a_deleter_may_be_missing(void)
 {
     DLManagedTensorVersioned managed = produced_versioned();
@@ -265,18 +295,6 @@ static void a_deleter_may_be_missing(void)
     CU_ASSERT_EQUAL_FATAL(dao_tensor_from_dlpack_unversioned(&unversioned, &tensor), DAO_OK);
     CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
     CU_ASSERT_EQUAL(deleted_count, 1);
-}
-
-/* Takes what is wrong; it has to be refused and left alone. */
-static void refused(DLManagedTensorVersioned managed, dao_status_t expected)
-{
-    DLManagedTensorVersioned before = managed;
-    dao_tensor_t *tensor = NULL;
-    deleted_count = 0;
-    CU_ASSERT_EQUAL(dao_tensor_from_dlpack(&managed, 0, &tensor), expected);
-    CU_ASSERT_PTR_NULL(tensor);
-    CU_ASSERT_EQUAL(deleted_count, 0);
-    CU_ASSERT_EQUAL(memcmp(&managed, &before, sizeof(managed)), 0);
 }
 
 static void wrong_types_and_versions_are_refused(void)
@@ -470,6 +488,7 @@ static CU_TestInfo host_tests[] = {
     {"a virtual device stays at home", a_virtual_device_stays_at_home},
     {"what comes in is where it was", what_comes_in_is_where_it_was},
     {"a view holds back the deleter", a_view_holds_back_the_deleter},
+    {"complex numbers lie as real ones", complex_numbers_lie_as_real_ones},
     {"a deleter may be missing", a_deleter_may_be_missing},
     {"wrong types and versions are refused", wrong_types_and_versions_are_refused},
     {"wrong layouts are refused", wrong_layouts_are_refused},

@@ -317,11 +317,10 @@ static uint64_t check_of(const unsigned char *share_bytes, size_t end)
     return check;
 }
 
-/* A peer may make a share that is right but for its size, which is the third number. */
-static bool a_share_of_no_bytes_is_refused(const dao_share_t *share)
+/* A share that says something else at an offset, with the check of that. */
+static bool make_wrong(const dao_share_t *share, size_t offset, const void *said, size_t count,
+                       dao_share_t *out_wrong)
 {
-    dao_share_t wrong = *share;
-    dao_memory_t *none = NULL;
     uint64_t check;
     size_t end = 3 * sizeof(uint64_t);
     memcpy(&check, share->bytes + sizeof(check), sizeof(check));
@@ -329,11 +328,27 @@ static bool a_share_of_no_bytes_is_refused(const dao_share_t *share)
         end++;
     }
     HOLDS(check_of(share->bytes, end) == check);
-    memset(wrong.bytes + 2 * sizeof(check), 0, sizeof(uint64_t));
-    check = check_of(wrong.bytes, end);
-    memcpy(wrong.bytes + sizeof(check), &check, sizeof(check));
+    *out_wrong = *share;
+    memcpy(out_wrong->bytes + offset, said, count);
+    check = check_of(out_wrong->bytes, end);
+    memcpy(out_wrong->bytes + sizeof(check), &check, sizeof(check));
+    return true;
+}
+
+/* A peer may make a share that is right but for its size, which is the third number, or for its backend,
+   whose name is behind the fifth. */
+static bool a_share_of_no_bytes_or_another_backend_is_refused(const dao_share_t *share)
+{
+    static const uint64_t none_bytes = 0;
+    static const char backend[] = "gpu";
+    dao_share_t wrong;
+    dao_memory_t *none = NULL;
+    HOLDS(make_wrong(share, 2 * sizeof(uint64_t), &none_bytes, sizeof(none_bytes), &wrong));
     HOLDS(dao_memory_import(device_1, &wrong, &none) == DAO_ERR_INVALID);
     HOLDS(strstr(dao_last_message(), "0 bytes") != NULL);
+    HOLDS(make_wrong(share, 5 * sizeof(uint64_t), backend, sizeof(backend), &wrong));
+    HOLDS(dao_memory_import(device_1, &wrong, &none) == DAO_ERR_UNSUPPORTED);
+    HOLDS(strstr(dao_last_message(), "memory of backend \"gpu\"") != NULL);
     HOLDS(none == NULL);
     return true;
 }
@@ -344,7 +359,7 @@ static bool refuse_what_is_wrong(int socket)
     dao_share_t wrong;
     dao_memory_t *none = NULL;
     HOLDS(dao_share_receive(socket, &share) == DAO_OK);
-    HOLDS(imports_survive_failures(&share) && a_share_of_no_bytes_is_refused(&share));
+    HOLDS(imports_survive_failures(&share) && a_share_of_no_bytes_or_another_backend_is_refused(&share));
     HOLDS(dao_share_receive(socket, &wrong) == DAO_ERR_INVALID);
     HOLDS(dao_share_receive(-1, &wrong) == DAO_ERR_IO);
     for (size_t i = 0; i < 100; i += 9) { /* any byte */

@@ -71,6 +71,9 @@ static void what_happens_at_a_place_is_recorded(void)
         size_t released_bytes = 0;
         CU_ASSERT_EQUAL(dao_trim(places[i], 0, &released_bytes), DAO_OK);
         CU_ASSERT_EQUAL_FATAL(events_read(places[i], EVENTS_MAX, 0), 4);
+        size_t count = SIZE_MAX;
+        CU_ASSERT_EQUAL(dao_events_read(places[i], events + 4, 1, &count, NULL), DAO_OK);
+        CU_ASSERT_EQUAL(count, 0);
         expect_event(0, DAO_MEMORY_EVENT_KIND_ALLOC, block, 1 * MIB);
         expect_event(1, DAO_MEMORY_EVENT_KIND_FREE, block, 1 * MIB);
         expect_event(2, DAO_MEMORY_EVENT_KIND_ALLOC_FAILED, NULL, ((size_t)1 << 41) - 1);
