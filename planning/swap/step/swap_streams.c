@@ -32,74 +32,74 @@
 /* ---- a stream's kernels as a step ---- */
 
 /* The kernels of one stream at a time, and all that they point to. */
-typedef struct lane {
+typedef struct own_step {
     const dao_swap_problem_t *problem;
     const uint32_t *streams;
     bool *is_others; /* of each tensor: another stream writes it */
     dao_swap_tensor_t *tensors;
     dao_swap_kernel_t *kernels;
     dao_swap_use_t *uses;
-} lane_t;
+} own_step_t;
 
-static bool allocate_lane(lane_t *lane)
+static bool allocate_own_step(own_step_t *own)
 {
-    const dao_swap_problem_t *problem = lane->problem;
+    const dao_swap_problem_t *problem = own->problem;
     size_t use_count = 0, tensor_count = (size_t)problem->tensor_count + 1;
     for (uint32_t k = 0; k < problem->kernel_count; k++) {
         use_count += problem->kernels[k].use_count;
     }
-    return (lane->is_others = dao_host_calloc(tensor_count, sizeof(*lane->is_others))) != NULL &&
-           (lane->tensors = dao_host_calloc(tensor_count, sizeof(*lane->tensors))) != NULL &&
-           (lane->kernels = dao_host_calloc(problem->kernel_count, sizeof(*lane->kernels))) != NULL &&
-           (lane->uses = dao_host_calloc(use_count + 1, sizeof(*lane->uses))) != NULL;
+    return (own->is_others = dao_host_calloc(tensor_count, sizeof(*own->is_others))) != NULL &&
+           (own->tensors = dao_host_calloc(tensor_count, sizeof(*own->tensors))) != NULL &&
+           (own->kernels = dao_host_calloc(problem->kernel_count, sizeof(*own->kernels))) != NULL &&
+           (own->uses = dao_host_calloc(use_count + 1, sizeof(*own->uses))) != NULL;
 }
 
-static void release_lane(lane_t *lane)
+static void release_own_step(own_step_t *own)
 {
-    dao_host_free(lane->is_others);
-    dao_host_free(lane->tensors);
-    dao_host_free(lane->kernels);
-    dao_host_free(lane->uses);
+    dao_host_free(own->is_others);
+    dao_host_free(own->tensors);
+    dao_host_free(own->kernels);
+    dao_host_free(own->uses);
 }
 
-static void find_others(lane_t *lane, uint32_t stream)
+static void find_others(own_step_t *own, uint32_t stream)
 {
-    const dao_swap_problem_t *problem = lane->problem;
-    memset(lane->is_others, 0, problem->tensor_count * sizeof(*lane->is_others));
+    const dao_swap_problem_t *problem = own->problem;
+    memset(own->is_others, 0, problem->tensor_count * sizeof(*own->is_others));
     for (uint32_t k = 0; k < problem->kernel_count; k++) {
         const dao_swap_kernel_t *kernel = &problem->kernels[k];
-        for (uint32_t u = 0; lane->streams[k] != stream && u < kernel->use_count; u++) {
+        for (uint32_t u = 0; own->streams[k] != stream && u < kernel->use_count; u++) {
             if (kernel->uses[u].access != DAO_ACCESS_READ) {
-                lane->is_others[kernel->uses[u].tensor] = true;
+                own->is_others[kernel->uses[u].tensor] = true;
             }
         }
     }
     for (uint32_t t = 0; t < problem->tensor_count; t++) {
-        lane->tensors[t] = problem->tensors[t];
-        lane->tensors[t].is_persistent = lane->tensors[t].is_persistent && !lane->is_others[t];
+        own->tensors[t] = problem->tensors[t];
+        own->tensors[t].is_persistent = own->tensors[t].is_persistent && !own->is_others[t];
     }
 }
 
 /* Returns the step of a stream's kernels. */
-static dao_swap_problem_t take_lane(lane_t *lane, uint32_t stream)
+static dao_swap_problem_t take_own_step(own_step_t *own, uint32_t stream)
 {
-    dao_swap_problem_t one = *lane->problem;
-    dao_swap_use_t *use = lane->uses;
-    find_others(lane, stream);
-    one.tensors = lane->tensors;
-    one.kernels = lane->kernels;
+    dao_swap_problem_t one = *own->problem;
+    dao_swap_use_t *use = own->uses;
+    find_others(own, stream);
+    one.tensors = own->tensors;
+    one.kernels = own->kernels;
     one.kernel_count = 0;
-    for (uint32_t k = 0; k < lane->problem->kernel_count; k++) {
-        if (lane->streams[k] != stream) {
+    for (uint32_t k = 0; k < own->problem->kernel_count; k++) {
+        if (own->streams[k] != stream) {
             continue;
         }
-        dao_swap_kernel_t *kernel = &lane->kernels[one.kernel_count++];
-        *kernel = lane->problem->kernels[k];
+        dao_swap_kernel_t *kernel = &own->kernels[one.kernel_count++];
+        *kernel = own->problem->kernels[k];
         const dao_swap_use_t *uses = kernel->uses;
         kernel->uses = use;
         for (uint32_t u = 0; u < kernel->use_count; u++) {
             *use = uses[u];
-            use->access = lane->is_others[use->tensor] ? DAO_ACCESS_WRITE : use->access;
+            use->access = own->is_others[use->tensor] ? DAO_ACCESS_WRITE : use->access;
             use++;
         }
     }
@@ -107,22 +107,22 @@ static dao_swap_problem_t take_lane(lane_t *lane, uint32_t stream)
     return one;
 }
 
-static dao_status_t find_lanes(const dao_swap_problem_t *problem, const uint32_t *streams,
-                               uint32_t stream_count, uint64_t *step_ns)
+static dao_status_t find_own_steps(const dao_swap_problem_t *problem, const uint32_t *streams,
+                                   uint32_t stream_count, uint64_t *step_ns)
 {
-    lane_t lane = {.problem = problem, .streams = streams};
+    own_step_t own = {.problem = problem, .streams = streams};
     dao_status_t status = DAO_OK;
-    if (!allocate_lane(&lane)) {
+    if (!allocate_own_step(&own)) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
     }
     for (uint32_t i = 0; status == DAO_OK && i < stream_count; i++) {
-        dao_swap_problem_t one = take_lane(&lane, i);
+        dao_swap_problem_t one = take_own_step(&own, i);
         dao_swap_bound_t bound;
         status = dao_swap_find_bound(&one, &bound);
         *step_ns = status == DAO_OK && bound.step_ns > *step_ns ? bound.step_ns : *step_ns;
         status = status == DAO_OK ? dao_swap_chain_bound(problem, streams, i, step_ns) : status;
     }
-    release_lane(&lane);
+    release_own_step(&own);
     return status;
 }
 
@@ -245,7 +245,7 @@ dao_status_t dao_swap_find_streams_bound(const dao_swap_problem_t *problem, cons
     DAO_ASSERT(stream_count <= problem->kernel_count);
     uint64_t step_ns = stream_count == 1 ? whole.step_ns : 0;
     if (stream_count > 1) {
-        status = find_lanes(problem, streams, stream_count, &step_ns);
+        status = find_own_steps(problem, streams, stream_count, &step_ns);
         status = status == DAO_OK ? find_cycle(problem, streams, &step_ns) : status;
     }
     if (status == DAO_OK) {
