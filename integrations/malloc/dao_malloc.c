@@ -33,6 +33,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -452,7 +453,7 @@ __attribute__((constructor)) static void start(int argument_count, char **argume
 {
     (void)argument_count;
     (void)arguments;
-    read_smallest(find_setting(environment, "DAO_MALLOC_SMALLEST"));
+    read_smallest(getauxval(AT_SECURE) == 0 ? find_setting(environment, "DAO_MALLOC_SMALLEST") : NULL);
     dao_block_table_init();
     if (!find_excluded() || pthread_atfork(dao_block_table_lock, dao_block_table_unlock, fork_child) != 0) {
         (void)dprintf(STDERR_FILENO, "libdao_malloc: callers cannot be told apart; all memory is glibc's\n");
