@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A strict reader of files that are lines of fields. It does not trust its input: lines and fields are
    limited, a NUL is refused, numbers are exact, and every error is one line `FILE:LINE:COLUMN: what`. A field
-   may stand in quotes, which end on its line. */
+   may stand in quotes, which end on its line; blanks around it are no part of it. */
 #ifndef DAO_TOOLS_CSV_READER_H
 #define DAO_TOOLS_CSV_READER_H
 
