@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "base/files/file_threads.h"
 #include "base/files/file_uring.h"
+#include "base/memory/descriptor.h"
 #include "base/memory/host.h"
-#include "base/memory/shared.h"
 #include "base/report/error.h"
 #include "base/report/names.h"
 #include "base/threads/sync.h"

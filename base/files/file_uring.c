@@ -12,8 +12,8 @@
    Invariants: unsent <= in_flight <= DAO_FILE_DEPTH; in_flight slots are taken; between two runs none is. */
 #define _GNU_SOURCE
 #include "base/files/file_uring.h"
+#include "base/memory/descriptor.h"
 #include "base/memory/host.h"
-#include "base/memory/shared.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
 

@@ -12,14 +12,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Descriptors of ours are this number or above, or in the upper half of what the process may have: the
-   kernel's table of a process has so many entries. */
-#define COPIES_FROM 512
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -107,51 +102,6 @@ void *dao_shared_map(int descriptor, size_t size_bytes, size_t alignment_bytes)
         return NULL;
     }
     return address;
-}
-
-int dao_descriptor_copy(int descriptor)
-{
-    struct rlimit files;
-    int from = COPIES_FROM;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur / 2 < COPIES_FROM) {
-        from = (int)(files.rlim_cur / 2);
-    }
-    int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, from);
-    return copy >= 0 ? copy : fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-}
-
-int dao_descriptor_keep(int descriptor)
-{
-    if (descriptor < 0) {
-        return descriptor;
-    }
-    int other = dao_descriptor_copy(descriptor);
-    int error = errno;
-    if (other < 0 && descriptor > STDERR_FILENO) {
-        return descriptor;
-    }
-    (void)close(descriptor);
-    errno = error;
-    return other;
-}
-
-FILE *dao_descriptor_fopen(const char *path)
-{
-    int descriptor = dao_descriptor_keep(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    FILE *file = descriptor >= 0 ? fdopen(descriptor, "w") : NULL;
-    if (file == NULL && descriptor >= 0) {
-        int error = errno;
-        (void)close(descriptor);
-        errno = error;
-    }
-    return file;
-}
-
-void dao_descriptor_close(int descriptor)
-{
-    if (descriptor >= 0) {
-        (void)close(descriptor); /* memory: no write can be lost */
-    }
 }
 
 /* Room for what lies beside a message: a descriptor, and what the options of a socket add, such as the

@@ -4,13 +4,11 @@
 #ifndef DAO_BASE_SHARED_H
 #define DAO_BASE_SHARED_H
 
+#include "base/memory/descriptor.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-
-/* No descriptor. */
-#define DAO_NO_DESCRIPTOR (-1)
 
 /* Creates zeroed memory of a fixed size, a multiple of the system's page. Returns its descriptor, or
    DAO_NO_DESCRIPTOR if refused. Pages are taken when they are touched. */
@@ -35,22 +33,6 @@ bool dao_shared_size(int descriptor, size_t *out_size_bytes);
 
 /* Maps all of it, aligned; dao_host_unmap() undoes that. Returns NULL if refused. */
 void *dao_shared_map(int descriptor, size_t size_bytes, size_t alignment_bytes);
-
-/* Returns another descriptor of the same file, and closes this one: what is kept has a high number, where one
-   is free. A process that has closed its standard streams, as daemons do, would write its messages into the
-   file, ours too; and shells, like what starts daemons, put files of their own at low numbers. Never one of
-   the standard streams'. Anything below 0 is returned as it is, errno with it; DAO_NO_DESCRIPTOR, with errno,
-   if there is no other. */
-int dao_descriptor_keep(int descriptor);
-
-/* fopen(path, "w") by such a descriptor. Returns NULL with errno if it cannot be opened. */
-FILE *dao_descriptor_fopen(const char *path);
-
-/* Returns a second descriptor of the same memory, with a high number, or DAO_NO_DESCRIPTOR if refused. */
-int dao_descriptor_copy(int descriptor);
-
-/* DAO_NO_DESCRIPTOR is allowed. */
-void dao_descriptor_close(int descriptor);
 
 /* Sends bytes, and a descriptor unless it is DAO_NO_DESCRIPTOR, through a local socket. Returns 0 or an
    errno. */

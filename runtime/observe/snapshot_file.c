@@ -4,7 +4,7 @@
 #include "runtime/observe/snapshot_file.h"
 
 #include "base/log.h"
-#include "base/memory/shared.h"
+#include "base/memory/descriptor.h"
 #include "base/report/error.h"
 #include "base/text/setting.h"
 #include "base/threads/signal_flag.h"

@@ -14,7 +14,7 @@
 
 #include "allocators/accounting/tag_names.h"
 #include "base/log.h"
-#include "base/memory/shared.h"
+#include "base/memory/descriptor.h"
 #include "base/report/error.h"
 #include "base/text/setting.h"
 #include "base/threads/sync.h"

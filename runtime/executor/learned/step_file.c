@@ -9,8 +9,8 @@
 #define _GNU_SOURCE
 #include "runtime/executor/learned/step_file.h"
 
+#include "base/memory/descriptor.h"
 #include "base/memory/host.h"
-#include "base/memory/shared.h"
 #include "base/report/assert.h"
 #include "base/report/step_form.h"
 

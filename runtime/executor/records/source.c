@@ -9,8 +9,8 @@
 #define _GNU_SOURCE
 #include "runtime/executor/records/source.h"
 
+#include "base/memory/descriptor.h"
 #include "base/memory/host.h"
-#include "base/memory/shared.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"

@@ -2,7 +2,6 @@
 /* Descriptors beside messages: the one that is wanted arrives, and whatever else a peer sends is closed.
    Memory behind a descriptor, which keeps its size. */
 #define _GNU_SOURCE /* SO_PASSCRED, memfd_create */
-#include "base/files/file.h"
 #include "base/memory/host.h"
 #include "base/memory/shared.h"
 #include "tests/support/suite.h"
@@ -15,9 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define MESSAGE_BYTES  100
@@ -230,76 +227,7 @@ static void what_is_not_sealed_or_has_no_bytes_is_refused(void)
     CU_ASSERT_EQUAL(close(open_size) | close(empty), 0);
 }
 
-/* In a child whose standard streams are closed: the lowest descriptor that is free would be 0. */
-static int kept_without_standard_streams(void)
-{
-    void *address = NULL;
-    dao_file_t *file = NULL;
-    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
-        (void)close(stream);
-    }
-    int kept = dao_shared_create(4096);
-    bool is_above = kept > STDERR_FILENO && dao_descriptor_copy(kept) > STDERR_FILENO &&
-                    dao_shared_show("dao test", 4096, &address) > STDERR_FILENO &&
-                    fileno(dao_descriptor_fopen("/dev/null")) > STDERR_FILENO &&
-                    dao_file_create(".", DAO_FILE_ENGINE_AUTO, &file) == DAO_OK;
-    struct stat standard;
-    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++) {
-        is_above = is_above && fstat(stream, &standard) != 0 && errno == EBADF;
-    }
-    return is_above ? 0 : 1;
-}
-
-/* What a child process answers, 0 if all is right. */
-static int in_child(int (*function)(void))
-{
-    int result = -1;
-    (void)fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        _exit(function());
-    }
-    bool has_ended = child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result);
-    return has_ended ? WEXITSTATUS(result) : -1;
-}
-
-static void nothing_that_is_kept_takes_the_place_of_a_standard_stream(void)
-{
-    CU_ASSERT_EQUAL(in_child(kept_without_standard_streams), 0);
-    CU_ASSERT_PTR_NULL(dao_descriptor_fopen("/none/such"));
-    CU_ASSERT_EQUAL(errno, ENOENT);
-}
-
-/* Numbers of 128 and above come first, then those that are left, then what is there is kept as it is. */
-static int keep_until_there_are_no_more(void)
-{
-    enum { MOST = 256 };
-    struct rlimit files;
-    bool is_good = getrlimit(RLIMIT_NOFILE, &files) == 0;
-    files.rlim_cur = MOST;
-    is_good = is_good && setrlimit(RLIMIT_NOFILE, &files) == 0;
-    int high_count = 0, copy = 0;
-    while ((copy = dao_descriptor_copy(null_file)) >= MOST / 2) {
-        high_count++;
-    }
-    is_good = is_good && high_count > MOST / 2 - 16 && copy > STDERR_FILENO;
-    int last = copy;
-    while ((copy = dao_descriptor_copy(null_file)) >= 0) {
-        last = copy;
-    }
-    is_good = is_good && errno == EMFILE && dao_descriptor_keep(last) == last;
-    return is_good && dao_descriptor_keep(-1) == -1 && dao_descriptor_keep(STDIN_FILENO) == -1 ? 0 : 1;
-}
-
-static void what_is_kept_has_a_high_number_while_there_is_one(void)
-{
-    CU_ASSERT_EQUAL(in_child(keep_until_there_are_no_more), 0);
-}
-
 static CU_TestInfo tests[] = {
-    {"nothing that is kept takes the place of a standard stream",
-     nothing_that_is_kept_takes_the_place_of_a_standard_stream},
-    {"what is kept has a high number while there is one", what_is_kept_has_a_high_number_while_there_is_one},
     {"sizes are whole pages", sizes_are_whole_pages},
     {"shared memory is one and keeps its size", shared_memory_is_one_and_keeps_its_size},
     {"memory that is shown is read by others and not written",
