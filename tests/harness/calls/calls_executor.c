@@ -688,6 +688,7 @@ void call_executor_end(model_t *model)
         model->books[0].arena_bytes = 0;
         model->books[0].late_bytes += ARENA_BYTES; /* a step may defer its free */
         model->books[0].late_count++;
+        take_counts(model, model_place(1));
     }
     free(model->bytes);
     model->bytes = NULL;
@@ -700,6 +701,5 @@ bool call_executor_destroy(model_t *model, const harness_op_t *op)
         return model_answer(model, dao_executor_destroy(NULL), DAO_OK);
     }
     call_executor_end(model);
-    take_counts(model, model_place(1));
     return true;
 }

@@ -116,6 +116,7 @@ static void release_handles(model_t *model)
             model, lease->is_capturing ? dao_lease_cancel(lease->lease) : dao_lease_release(lease->lease),
             DAO_OK);
         *lease = (model_lease_t){0};
+        model_lease_end(model, i);
     }
     for (uint32_t i = 0; i < MODEL_EVENT_COUNT; i++) {
         dao_event_destroy(model->events[i]);
@@ -141,8 +142,9 @@ static void free_blocks(model_t *model)
         model_block_t *block = &model->blocks[i];
         if (block->owner == MODEL_RAW && !block->is_gone) {
             model_read(model, block);
-            (void)model_answer(model, dao_free(block->place, block->address), DAO_OK);
-            *block = (model_block_t){0};
+            if (model_answer(model, dao_free(block->place, block->address), DAO_OK)) {
+                model_block_leave(model, block);
+            }
         }
     }
 }
@@ -193,6 +195,9 @@ static void stop(model_t *model, bool frees_first)
     if (frees_first) {
         free_blocks(model);
         release_handles(model);
+        if (!model->may_fail) { /* a start that a fault has broken has other books */
+            model_compare(model, true);
+        }
     }
     bool is_left = !frees_first && !is_empty(model);
     bool knows = !model->is_registered;
