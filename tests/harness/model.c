@@ -93,6 +93,11 @@ model_books_t *model_books(model_t *model, dao_place_t place)
     return &model->books[model_place_number(place)];
 }
 
+bool model_is_alone(const model_t *model, dao_place_t place)
+{
+    return !model->has_company && (model->executor == NULL || place.kind != DAO_PLACE_KIND_PINNED);
+}
+
 /* ---- blocks ---- */
 
 uint32_t model_slot(const model_t *model, const model_block_t *block)
@@ -405,7 +410,7 @@ bool model_alloc_answer(model_t *model, dao_place_t place, size_t size_bytes, ui
     model_books_t *books = model_books(model, place);
     if (!is_possible(outcome, got)) {
         (void)model_answer(model, got, outcome->may_succeed ? DAO_OK : outcome->refusals[0]);
-    } else if (got != DAO_OK && !has_met_fault(model) && !model->has_company) {
+    } else if (got != DAO_OK && !has_met_fault(model) && model_is_alone(model, place)) {
         check_reason(model, place, size_bytes, tag, got);
     }
     if (got != DAO_OK && model->may_fail) { /* it may have had its block, and gives it back late */
@@ -574,9 +579,9 @@ void model_compare(model_t *model, bool deep)
     if (!model->is_started) {
         return;
     }
-    for (uint32_t i = 0; i < MODEL_PLACE_COUNT - 1 && !model->has_company; i++) {
-        if (model->executor != NULL && all_places[i].kind == DAO_PLACE_KIND_PINNED) {
-            continue; /* its thread uses it, too */
+    for (uint32_t i = 0; i < MODEL_PLACE_COUNT - 1; i++) {
+        if (!model_is_alone(model, model_place(i))) {
+            continue;
         }
         compare_place(model, model_place(i));
         if (deep) {

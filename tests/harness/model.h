@@ -157,6 +157,9 @@ dao_place_t model_place(uint32_t number);
 uint32_t model_place_number(dao_place_t place);
 model_books_t *model_books(model_t *model, dao_place_t place);
 
+/* Whether no other thread uses the place between two calls: an executor's has the pinned ones. */
+bool model_is_alone(const model_t *model, dao_place_t place);
+
 /* ---- blocks ---- */
 
 /* Returns the slot of a block: its name in the program. */

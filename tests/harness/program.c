@@ -193,7 +193,8 @@ size_t harness_random_bytes(uint64_t seed, uint8_t out_bytes[HARNESS_PROGRAM_BYT
 {
     uint64_t state = seed;
     (void)dao_random_next(&state);
-    uint32_t op_count = 1 + (uint32_t)(dao_random_next(&state) % (8u << dao_random_next(&state) % 4));
+    uint32_t bits = (uint32_t)dao_random_next(&state); /* in this order with every compiler */
+    uint32_t op_count = 1 + bits % (8u << dao_random_next(&state) % 4);
     op_count = op_count > HARNESS_OP_COUNT_MAX ? HARNESS_OP_COUNT_MAX : op_count;
     size_t length = HARNESS_CONFIG_BYTES + op_count * HARNESS_OP_BYTES;
     for (size_t i = 0; i < length; i++) {
