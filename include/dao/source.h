@@ -20,8 +20,8 @@ typedef struct dao_source dao_source_t;
 
 /** Whether a file is read through the system's page cache. */
 typedef enum dao_source_cache {
-    /** Unless the file is larger than the memory that the system has available as it is opened: then each
-        byte would have left the cache before it is asked for again. */
+    /** Unless the file is larger than the memory that the system, and the container, have available as it is
+        opened: then each byte would have left the cache before it is asked for again. */
     DAO_SOURCE_CACHE_AUTO = 0,
     DAO_SOURCE_CACHE_USE = 1,
     /** Read past it (O_DIRECT), but for the ends of a tensor that do not fill a block of 4 KiB. Where the

@@ -11,7 +11,7 @@
 #include "tools/run/run_step.h"
 #include "tools/write/out_file.h"
 
-#include "base/memory/host.h"
+#include "base/memory/available.h"
 #include "base/numbers/math.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
@@ -547,7 +547,7 @@ static uint64_t most_bytes_in_memory(const dao_run_config_t *config, const dao_s
                                                                               : figures->peak_bytes;
 }
 
-/* The memory of the machine, with that of its device where it has some of its own. */
+/* The memory of the machine, or of the container, with that of its device where it has some of its own. */
 static dao_status_t find_memory(bool is_virtual, uint64_t *out_bytes)
 {
     dao_device_info_t info = {.total_bytes = 0};
@@ -555,7 +555,7 @@ static dao_status_t find_memory(bool is_virtual, uint64_t *out_bytes)
     if (status == DAO_OK && !is_virtual) {
         status = dao_finalize(); /* the run starts it with settings of its own */
     }
-    *out_bytes = dao_host_total_bytes() + info.total_bytes;
+    *out_bytes = dao_available_memory().total_bytes + info.total_bytes;
     return status;
 }
 
@@ -566,7 +566,7 @@ static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_
 {
     bool is_virtual = strcmp(dao_backend_name(), "cpu") == 0;
     uint64_t most_bytes = most_bytes_in_memory(config, trace, figures), total_bytes = 0;
-    if (figures->peak_bytes <= dao_host_total_bytes()) {
+    if (figures->peak_bytes <= dao_available_memory().total_bytes) {
         return DAO_OK;
     }
     dao_status_t status = find_memory(is_virtual, &total_bytes);
@@ -575,14 +575,14 @@ static dao_status_t check_memory(dao_run_config_t *config, const dao_step_trace_
         return status;
     }
     char most[DAO_REPORT_SIZE_BYTES], total[DAO_REPORT_SIZE_BYTES];
-    return dao_error(
-        DAO_ERR_NO_HOST_MEMORY,
-        "the step needs %s of memory, wherever they are, and this machine's memory, %s, is %s; %s",
-        dao_report_size(most_bytes, most),
-        is_virtual ? "which virtual devices are made of" : "the device's included",
-        dao_report_size(total_bytes, total),
-        config->file.directory != NULL ? "give less --capacity and --host, and the rest goes to the file"
-                                       : "\"dao simulate\" runs it in virtual time");
+    return dao_error(DAO_ERR_NO_HOST_MEMORY,
+                     "the step needs %s of memory, wherever they are, and the memory here, %s, is %s; %s",
+                     dao_report_size(most_bytes, most),
+                     is_virtual ? "which virtual devices are made of" : "the device's included",
+                     dao_report_size(total_bytes, total),
+                     config->file.directory != NULL
+                         ? "give less --capacity and --host, and the rest goes to the file"
+                         : "\"dao simulate\" runs it in virtual time");
 }
 
 static dao_status_t run_trace(settings_t *settings, const dao_step_trace_t *trace, int *out_exit)

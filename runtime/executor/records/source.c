@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "runtime/executor/records/source.h"
 
+#include "base/memory/available.h"
 #include "base/memory/descriptor.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
@@ -19,14 +20,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* A line of /proc/meminfo. */
-#define MEMORY_LINE_BYTES 128
 
 struct dao_source {
     dao_handle_t handle;              /* first: see dao_handle_bury(). The opener's */
@@ -85,23 +81,6 @@ static dao_source_t *make(const char *name)
 
 /* ---- files ---- */
 
-/* Bytes of memory that programs can have without others being pushed out; UINT64_MAX if the system does not
-   say. */
-static uint64_t available_bytes(void)
-{
-    char line[MEMORY_LINE_BYTES];
-    uint64_t kib = 0;
-    bool is_known = false;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && !is_known && fgets(line, sizeof(line), file) != NULL) {
-        is_known = sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1;
-    }
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-    return is_known ? kib << 10 : UINT64_MAX;
-}
-
 /* Opens the file once more, past the cache; -1 where that is not possible, or the name is another file's. */
 static int open_direct(const char *path, const struct stat *file)
 {
@@ -145,7 +124,7 @@ dao_status_t dao_source_open(const char *path, dao_source_cache_t cache, dao_sou
     }
     source->file = file;
     source->size_bytes = (uint64_t)info.st_size;
-    bool is_direct = cache == DAO_SOURCE_CACHE_AUTO ? source->size_bytes > available_bytes()
+    bool is_direct = cache == DAO_SOURCE_CACHE_AUTO ? source->size_bytes > dao_available_memory().free_bytes
                                                     : cache == DAO_SOURCE_CACHE_BYPASS;
     source->direct = is_direct ? open_direct(path, &info) : -1;
     *out_source = source;
