@@ -25,7 +25,7 @@ endif()
 # The command needs nothing but what is installed with it: no library of the build.
 if(EXISTS ${BUILD}/dao)
     run(${SCRATCH}/prefix/bin/dao --version)
-    set(files share/bash-completion/completions/dao)
+    set(files share/bash-completion/completions/dao share/zsh/site-functions/_dao)
     if(HAS_PAGE)
         list(APPEND files share/man/man1/dao.1)
     endif()
