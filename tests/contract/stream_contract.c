@@ -5,7 +5,7 @@
    Kernels are host functions on the cpu backend's streams: they write a block, or check that it is as it was
    left. Where a block is to go from one stream to another the place is limited to one page, so that there is
    nothing else to take. */
-#include "tests/contract/stream_contract.h"
+#include "tests/contract/stream_contract_internal.h"
 
 #include <dao/dao.h>
 
@@ -14,19 +14,23 @@
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/backends/portion.h"
 #include "tests/support/gate.h"
-#include "tests/support/sanitizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE ((size_t)2 << 20)
-#define MANY 200u /* streams of which most share a line of the table of fences */
+#define PAGE STREAM_CONTRACT_PAGE
+#define MANY STREAM_CONTRACT_MANY
 
 static const dao_place_t elsewhere = {DAO_PLACE_KIND_DEVICE, 1};
 static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
 
 static dao_place_t place; /* where the tests allocate; on device 0 */
+
+dao_place_t stream_contract_place(void)
+{
+    return place;
+}
 
 static dao_stream_t *s, *t, *u;
 
@@ -34,6 +38,11 @@ static dao_stream_t *s, *t, *u;
 
 static _Atomic uint64_t wrong_count;
 static _Atomic uint64_t kernel_count;
+
+void stream_contract_count_wrong(void)
+{
+    atomic_fetch_add(&wrong_count, 1);
+}
 
 typedef struct kernel {
     size_t size_bytes;
@@ -46,7 +55,7 @@ static void run_kernel(unsigned char *const *bytes, void *user)
     kernel_t *kernel = user;
     if (kernel->expected >= 0 &&
         !bytes_are_all(bytes[0], (unsigned char)kernel->expected, kernel->size_bytes)) {
-        atomic_fetch_add(&wrong_count, 1);
+        stream_contract_count_wrong();
     }
     if (kernel->written >= 0) {
         memset(bytes[0], kernel->written, kernel->size_bytes);
@@ -55,7 +64,8 @@ static void run_kernel(unsigned char *const *bytes, void *user)
     free(kernel);
 }
 
-static dao_status_t launch(dao_stream_t *stream, void *block, size_t size_bytes, int expected, int written)
+dao_status_t stream_contract_launch(dao_stream_t *stream, void *block, size_t size_bytes, int expected,
+                                    int written)
 {
     kernel_t *kernel = malloc(sizeof(*kernel));
     if (kernel == NULL) {
@@ -209,12 +219,12 @@ static void a_stream_takes_its_own_block_at_once(void)
     close_gate(&gate, s);
     uint64_t calls = event_calls();
     unsigned char *first = take(PAGE, s);
-    must(launch(s, first, PAGE, -1, 1));
+    must(stream_contract_launch(s, first, PAGE, -1, 1));
     give(first, s);
     unsigned char *second = take(PAGE, s);
     CU_ASSERT_PTR_EQUAL(second, first);
     CU_ASSERT_EQUAL(event_calls(), calls);
-    must(launch(s, second, PAGE, 1, 2));
+    must(stream_contract_launch(s, second, PAGE, 1, 2));
     open_gate(&gate, s);
     CU_ASSERT_EQUAL(device_byte(place, second + PAGE - 1), 2);
     give(second, s);
@@ -248,19 +258,20 @@ static void a_stream_alone_costs_no_call_of_the_backend(void)
 /* ---- several streams ---- */
 
 static dao_stream_t *many[MANY];
-/* Creates streams until there are MANY with ours, each of which has allocated. */
-static void be_many(void)
+
+dao_stream_t *const *stream_contract_streams(uint32_t count)
 {
-    for (uint32_t i = 0; i < MANY; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         must(i < 3 ? DAO_OK : dao_stream_create(0, &many[i]));
         many[i] = i < 3 ? *ours[i] : many[i];
         give(take(1000, many[i]), many[i]);
     }
+    return many;
 }
 
-static void be_few(void)
+void stream_contract_streams_done(uint32_t count)
 {
-    for (uint32_t i = 3; i < MANY; i++) {
+    for (uint32_t i = 3; i < count; i++) {
         dao_stream_destroy(many[i]);
     }
 }
@@ -271,13 +282,13 @@ static void waits_on_the_device(dao_stream_t *first, dao_stream_t *second, dao_s
     one_page_is_left();
     close_gate(&gate, first);
     unsigned char *block = take(PAGE, first);
-    must(launch(first, block, PAGE, -1, 1));
+    must(stream_contract_launch(first, block, PAGE, -1, 1));
     give(block, first);
     unsigned char *again = take(PAGE, second); /* the host does not wait: the gate is closed */
     CU_ASSERT_PTR_EQUAL(again, block);
     uint64_t kernels = atomic_load(&kernel_count);
-    must(launch(second, again, PAGE, 1, 2));
-    must(launch(apart, &kernels, 0, -1, -1)); /* an own stream goes on */
+    must(stream_contract_launch(second, again, PAGE, 1, 2));
+    must(stream_contract_launch(apart, &kernels, 0, -1, -1)); /* an own stream goes on */
     must(dao_stream_synchronize(apart));
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1);
     open_gate(&gate, first);
@@ -293,9 +304,9 @@ static void another_stream_waits_on_the_device(void)
 
 static void a_stream_of_many_waits_for_the_others(void)
 {
-    be_many();
+    (void)stream_contract_streams(MANY);
     waits_on_the_device(many[MANY - 2], many[MANY - 1], s);
-    be_few();
+    stream_contract_streams_done(MANY);
 }
 
 static void another_stream_waits_for_nothing_after_the_free(void)
@@ -306,12 +317,12 @@ static void another_stream_waits_for_nothing_after_the_free(void)
     be_several();
     close_gate(&before, s);
     unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
+    must(stream_contract_launch(s, block, PAGE, -1, 1));
     give(block, s);
     dao_gate_init(&after);
     must(device_gate(s, &after));
     block = take(PAGE, t);
-    must(launch(t, block, PAGE, 1, 2));
+    must(stream_contract_launch(t, block, PAGE, 1, 2));
     dao_gate_open(&before);
     must(dao_stream_synchronize(t)); /* s waits at the second gate */
     CU_ASSERT_EQUAL(device_byte(place, block), 2);
@@ -331,14 +342,14 @@ static void a_merged_block_carries_all_its_users(void)
     unsigned char *second = take(PAGE, t);
     close_gate(&gates[0], s);
     close_gate(&gates[1], t);
-    must(launch(s, first, PAGE, -1, 1));
-    must(launch(t, second, PAGE, -1, 2));
+    must(stream_contract_launch(s, first, PAGE, -1, 1));
+    must(stream_contract_launch(t, second, PAGE, -1, 2));
     give(first, s);
     give(second, t);
     unsigned char *both = take(2 * PAGE, u);
     CU_ASSERT_PTR_EQUAL(both, first < second ? first : second);
-    must(launch(u, first, PAGE, 1, 3));
-    must(launch(u, second, PAGE, 2, 3));
+    must(stream_contract_launch(u, first, PAGE, 1, 3));
+    must(stream_contract_launch(u, second, PAGE, 2, 3));
     uint64_t kernels = atomic_load(&kernel_count);
     open_gate(&gates[0], s);
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels + 1); /* the other user is not done */
@@ -388,11 +399,11 @@ static void a_hung_stream_holds_its_own_blocks_alone(void)
     unsigned char *hung = take(PAGE, s);
     give(take(PAGE, t), t);
     close_gate(&gate, s);
-    must(launch(s, hung, PAGE, -1, 1));
+    must(stream_contract_launch(s, hung, PAGE, -1, 1));
     give(hung, s);
     for (int i = 0; i < 20; i++) {
         unsigned char *block = take(PAGE, t);
-        must(launch(t, block, PAGE, -1, 2));
+        must(stream_contract_launch(t, block, PAGE, -1, 2));
         give(block, t);
         must(dao_stream_synchronize(t)); /* it waits for nobody */
     }
@@ -410,16 +421,16 @@ static void a_recorded_stream_is_waited_for(void)
     one_page_is_left();
     be_several();
     unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
+    must(stream_contract_launch(s, block, PAGE, -1, 1));
     must(dao_stream_synchronize(s));
     close_gate(&gate, u);
     CU_ASSERT_EQUAL(dao_record_stream(place, block, u), DAO_OK);
-    must(launch(u, block, PAGE, 1, 2));
+    must(stream_contract_launch(u, block, PAGE, 1, 2));
     give(block, s);
     unsigned char *again = take(PAGE, s); /* its own stream, but it is not the only one */
     CU_ASSERT_PTR_EQUAL(again, block);
     uint64_t kernels = atomic_load(&kernel_count);
-    must(launch(s, again, PAGE, 2, 3));
+    must(stream_contract_launch(s, again, PAGE, 2, 3));
     CU_ASSERT_EQUAL(atomic_load(&kernel_count), kernels);
     open_gate(&gate, u);
     must(dao_stream_synchronize(s));
@@ -441,7 +452,7 @@ static void plain_memory_is_idle_and_is_waited_for_last(void)
     one_page_is_left();
     close_gate(&gate, s);
     unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
+    must(stream_contract_launch(s, block, PAGE, -1, 1));
     give(block, s);
     must(dao_stream_host_func(u, open_later, &gate));
     unsigned char *plain = dao_alloc(place, PAGE); /* waits on the host: nothing else is left */
@@ -487,10 +498,10 @@ static void blocks_may_be_allocated_one_way_and_freed_the_other(void)
     unsigned char *block = dao_alloc(place, PAGE);
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     close_gate(&gate, s);
-    must(launch(s, block, PAGE, -1, 1));
+    must(stream_contract_launch(s, block, PAGE, -1, 1));
     give(block, s);
     block = take(PAGE, t);
-    must(launch(t, block, PAGE, 1, 2));
+    must(stream_contract_launch(t, block, PAGE, 1, 2));
     open_gate(&gate, s);
     must(dao_stream_synchronize(t));
     CU_ASSERT_EQUAL(dao_free(place, block), DAO_OK);
@@ -518,7 +529,7 @@ static void plain_memory_comes_back_when_the_host_has_waited(void)
 static void trim_gives_back_what_streams_held(void)
 {
     be_several();
-    must(launch(s, &wrong_count, 0, -1, -1));
+    must(stream_contract_launch(s, &wrong_count, 0, -1, -1));
     give(take(4 * PAGE, s), s);
     size_t released_bytes = 0;
     CU_ASSERT_EQUAL(dao_trim(place, 0, &released_bytes), DAO_OK);
@@ -526,6 +537,20 @@ static void trim_gives_back_what_streams_held(void)
     dao_stats_t stats;
     must(dao_stats_get(place, &stats));
     CU_ASSERT_EQUAL(stats.reserved_bytes, 0);
+}
+
+/* Small blocks of dao_alloc() belong to threads: the free waits until the stream is done with one. */
+static void a_small_block_of_dao_alloc_is_freed_in_order_too(void)
+{
+    give(take(PAGE, s), s); /* the stream is known: its frees take the fast path */
+    unsigned char *small = dao_alloc(place, 1000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(small);
+    for (int32_t i = 0; i < 50; i++) {
+        must(stream_contract_launch(s, small, 1000, -1, (unsigned char)i));
+    }
+    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_OK);
+    CU_ASSERT_EQUAL(dao_used(place), 0);
+    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_ERR_DOUBLE_FREE);
 }
 
 /* ---- streams come and go ---- */
@@ -537,7 +562,7 @@ static void a_stream_that_is_destroyed_holds_nothing(void)
         dao_stream_t *stream = NULL;
         must(dao_stream_create(0, &stream));
         unsigned char *block = take(PAGE, stream);
-        must(launch(stream, block, PAGE, -1, 1));
+        must(stream_contract_launch(stream, block, PAGE, -1, 1));
         give(block, stream);
         dao_stream_destroy(stream);
     }
@@ -628,13 +653,14 @@ static dao_status_t hand_over(bool touches_memory)
     if (block == NULL) {
         return dao_last_status();
     }
-    dao_status_t first = launch(s, block, size_bytes, -1, 1);
+    dao_status_t first = stream_contract_launch(s, block, size_bytes, -1, 1);
     give(block, s);
     block = dao_alloc_async(place, PAGE, t);
     if (block == NULL) {
         return dao_last_status();
     }
-    dao_status_t second = launch(t, block, size_bytes, first == DAO_OK && keeps_bytes() ? 1 : -1, 2);
+    dao_status_t second =
+        stream_contract_launch(t, block, size_bytes, first == DAO_OK && keeps_bytes() ? 1 : -1, 2);
     CU_ASSERT_EQUAL(dao_record_stream(place, block, u), dao_device_health(0));
     give(block, t);
     block = dao_alloc(place, PAGE);
@@ -686,7 +712,7 @@ static void a_block_that_cannot_be_waited_for_stays_held(void)
     be_several();
     close_gate(&gate, s);
     unsigned char *block = take(PAGE, s);
-    must(launch(s, block, PAGE, -1, 1));
+    must(stream_contract_launch(s, block, PAGE, -1, 1));
     give(block, s);
     fault_backend_arm(FAULT_CALL_STREAM_WAIT_EVENT, 0, false);
     CU_ASSERT_PTR_NULL(dao_alloc_async(place, PAGE, t));
@@ -694,7 +720,7 @@ static void a_block_that_cannot_be_waited_for_stays_held(void)
     CU_ASSERT_EQUAL(fault_backend_disarm(), 1);
     CU_ASSERT_EQUAL(dao_used(place), 0);
     unsigned char *again = take(PAGE, t);
-    must(launch(t, again, PAGE, 1, 2));
+    must(stream_contract_launch(t, again, PAGE, 1, 2));
     open_gate(&gate, s);
     must(dao_stream_synchronize(t));
     give(again, t);
@@ -704,165 +730,6 @@ static void any_call_may_fail_and_the_device_be_lost(void)
 {
     one_call_fails(FAULT_CALL_ANY);
     one_call_fails(FAULT_CALL_LOSS);
-}
-
-/* ---- random programs ---- */
-
-#define THREAD_COUNT 3
-#define LIVE_COUNT   8
-#define ROUND_COUNT  TEST_ROUNDS(250)
-
-typedef struct live {
-    unsigned char *block;
-    size_t size_bytes;
-    dao_stream_t *stream;
-    int value;
-} live_t;
-
-typedef struct worker {
-    dao_thread_t thread;
-    uint64_t seed;
-    live_t lives[LIVE_COUNT];
-    uint32_t served_count;
-    uint32_t failed_count;
-} worker_t;
-
-static uint32_t used_count; /* of `many` */
-static dao_stream_t *pick_stream(worker_t *worker)
-{
-    return many[dao_random_next(&worker->seed) % used_count];
-}
-
-/* Lets another stream read a block behind what its own has done so far. */
-static dao_status_t read_elsewhere(worker_t *worker, const live_t *live)
-{
-    dao_stream_t *reader = pick_stream(worker);
-    dao_event_t *event = NULL;
-    dao_status_t status = dao_event_create(0, &event);
-    if (status == DAO_OK) {
-        status = dao_event_record(event, live->stream);
-    }
-    if (status == DAO_OK) {
-        status = dao_stream_wait_event(reader, event);
-    }
-    dao_event_destroy(event);
-    if (status == DAO_OK) {
-        status = dao_record_stream(place, live->block, reader);
-    }
-    return status == DAO_OK ? launch(reader, live->block, live->size_bytes, live->value, -1) : status;
-}
-
-static bool work_with_new_block(worker_t *worker, live_t *live)
-{
-    live->size_bytes = (1 + dao_random_next(&worker->seed) % 8) * 64 * KIB;
-    live->stream = pick_stream(worker);
-    live->value = (int)(dao_random_next(&worker->seed) % 250);
-    live->block = dao_alloc_async(place, live->size_bytes, live->stream);
-    if (live->block == NULL) {
-        return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
-    }
-    worker->served_count++;
-    return launch(live->stream, live->block, live->size_bytes, -1, live->value) == DAO_OK;
-}
-
-static bool end_block(worker_t *worker, live_t *live)
-{
-    dao_status_t status = DAO_OK;
-    if (dao_random_next(&worker->seed) % 3 == 0) {
-        status = read_elsewhere(worker, live);
-    }
-    if (status == DAO_OK) {
-        status = launch(live->stream, live->block, live->size_bytes, live->value, -1);
-    }
-    if (status == DAO_OK) {
-        status = dao_free_async(place, live->block, live->stream);
-    }
-    live->block = NULL;
-    return status == DAO_OK;
-}
-
-/* The host writes and reads memory of its own: nobody else may do so meanwhile. */
-static bool work_on_host(worker_t *worker)
-{
-    size_t size_bytes = (1 + dao_random_next(&worker->seed) % 4) * 64 * KIB;
-    unsigned char *block = dao_alloc(place, size_bytes);
-    if (block == NULL) {
-        return dao_last_status() == DAO_ERR_LIMIT || dao_last_status() == DAO_ERR_NO_DEVICE_MEMORY;
-    }
-    device_fill(place, block, 251, size_bytes);
-    dao_thread_yield();
-    if (!device_holds(place, block, 251, size_bytes)) {
-        atomic_fetch_add(&wrong_count, 1);
-    }
-    return dao_free(place, block) == DAO_OK;
-}
-
-static void *work(void *user)
-{
-    worker_t *worker = user;
-    for (int round = 0; round < ROUND_COUNT; round++) {
-        live_t *live = &worker->lives[dao_random_next(&worker->seed) % LIVE_COUNT];
-        bool is_fine = live->block == NULL || end_block(worker, live);
-        if (is_fine) {
-            is_fine = dao_random_next(&worker->seed) % 8 == 0 ? work_on_host(worker)
-                                                              : work_with_new_block(worker, live);
-        }
-        worker->failed_count += !is_fine;
-    }
-    for (int i = 0; i < LIVE_COUNT; i++) {
-        worker->failed_count += worker->lives[i].block != NULL && !end_block(worker, &worker->lives[i]);
-    }
-    return NULL;
-}
-
-static void work_at_random(uint32_t stream_count)
-{
-    static worker_t workers[THREAD_COUNT];
-    used_count = stream_count;
-    uint64_t seed = dao_test_seed("stream order", 4711);
-    uint32_t served_count = 0;
-    memset(workers, 0, sizeof(workers));
-    must(dao_limit_set(place, 3 * PAGE));
-    for (int i = 0; i < THREAD_COUNT; i++) {
-        workers[i].seed = seed + (uint64_t)i;
-        must(dao_thread_start(&workers[i].thread, "worker", work, &workers[i]));
-    }
-    for (int i = 0; i < THREAD_COUNT; i++) {
-        dao_thread_join(&workers[i].thread);
-        served_count += workers[i].served_count;
-        CU_ASSERT_EQUAL(workers[i].failed_count, 0);
-    }
-    CU_ASSERT_TRUE(served_count >
-                   ROUND_COUNT / 4); /* of all: one that stands still may hold what others lack */
-    must(dao_device_synchronize(0));
-    CU_ASSERT_EQUAL(atomic_load(&wrong_count), 0);
-}
-
-static void nobody_writes_to_anothers_block(void)
-{
-    memcpy(many, (dao_stream_t *[]){s, t, u}, 3 * sizeof(many[0]));
-    work_at_random(3);
-}
-
-static void nor_where_there_are_200_streams(void)
-{
-    be_many();
-    work_at_random(MANY);
-    be_few();
-}
-
-/* Small blocks of dao_alloc() belong to threads: the free waits until the stream is done with one. */
-static void a_small_block_of_dao_alloc_is_freed_in_order_too(void)
-{
-    give(take(PAGE, s), s); /* the stream is known: its frees take the fast path */
-    unsigned char *small = dao_alloc(place, 1000);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(small);
-    for (int32_t i = 0; i < 50; i++) {
-        must(launch(s, small, 1000, -1, (unsigned char)i));
-    }
-    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_OK);
-    CU_ASSERT_EQUAL(dao_used(place), 0);
-    CU_ASSERT_EQUAL(dao_free_async(place, small, s), DAO_ERR_DOUBLE_FREE);
 }
 
 CU_TestInfo stream_contract_tests[] = {
@@ -895,12 +762,6 @@ CU_TestInfo stream_contract_range_tests[] = {
     {"a stream alone costs no call of the backend", a_stream_alone_costs_no_call_of_the_backend},
     {"a merged block carries all its users", a_merged_block_carries_all_its_users},
     {"what idle streams freed is one hole again", what_idle_streams_freed_is_one_hole_again},
-    CU_TEST_INFO_NULL,
-};
-
-CU_TestInfo stream_contract_random_tests[] = {
-    {"nobody writes to another's block", nobody_writes_to_anothers_block},
-    {"nor where there are 200 streams", nor_where_there_are_200_streams},
     CU_TEST_INFO_NULL,
 };
 
