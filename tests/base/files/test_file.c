@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files without a name: contents by both engines, transfers that come back short, and errors. */
+#define _GNU_SOURCE
 #include "base/files/file.h"
 #include "base/report/fault.h"
 #include "tests/support/suite.h"
@@ -7,10 +8,12 @@
 #include <dao/status.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* 12 pieces and a rest: more than is under way at once. */
 #define AREA_BYTES (3 * DAO_FILE_PIECE_BYTES * DAO_FILE_DEPTH / 2 + 777)
@@ -151,6 +154,20 @@ static void reading_beyond_the_end_is_an_error(void)
     on_every_engine(check_end);
 }
 
+static void check_unreadable(dao_file_t *file)
+{
+    int handle = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    CU_ASSERT_TRUE_FATAL(handle >= 0);
+    CU_ASSERT_EQUAL(dao_file_read_from(file, handle, 0, area, 1000), EBADF);
+    CU_ASSERT_EQUAL(close(handle), 0);
+    check_round_trip(file, 0, 1000, 9); /* its own file is as it was */
+}
+
+static void what_cannot_be_read_says_the_systems_error(void)
+{
+    on_every_engine(check_unreadable);
+}
+
 static void a_directory_that_is_none_is_refused(void)
 {
     dao_file_t *file = NULL;
@@ -201,6 +218,7 @@ static CU_TestInfo tests[] = {
 #endif
     {"a file that may not grow says so", a_file_that_may_not_grow_says_so},
     {"reading beyond the end is an error", reading_beyond_the_end_is_an_error},
+    {"what cannot be read says the system's error", what_cannot_be_read_says_the_systems_error},
     {"a directory that is none is refused", a_directory_that_is_none_is_refused},
     {"engines have names", engines_have_names},
     CU_TEST_INFO_NULL,

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +59,18 @@ static void put(const char *name, const char *text)
     CU_ASSERT(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-static void expect(uint64_t total_bytes, uint64_t free_bytes)
+static dao_available_memory_t look(void)
 {
     char memory[PATH_MAX], groups[PATH_MAX];
     (void)snprintf(memory, sizeof(memory), "%s/meminfo", folder);
     (void)snprintf(groups, sizeof(groups), "%s/cgroup", folder);
-    dao_available_memory_t found =
-        dao_available_memory_by(&(dao_available_paths_t){.memory = memory, .groups = groups, .root = root});
+    return dao_available_memory_by(
+        &(dao_available_paths_t){.memory = memory, .groups = groups, .root = root});
+}
+
+static void expect(uint64_t total_bytes, uint64_t free_bytes)
+{
+    dao_available_memory_t found = look();
     CU_ASSERT_EQUAL(found.total_bytes, total_bytes);
     CU_ASSERT_EQUAL(found.free_bytes, free_bytes);
 }
@@ -135,6 +141,39 @@ static void groups_of_version_1(void)
     expect(1024 * MIB, 512 * MIB);
 }
 
+static void groups_that_cannot_be_read(void)
+{
+    empty_folder();
+    put("meminfo", MEMORY);
+    put("cgroup", "0::/box\n");
+    put("groups/box/memory.max", "134217728\n"); /* and nobody says what it uses */
+    expect(1024 * MIB, 512 * MIB);
+    put("groups/memory.max", "268435456\n");
+    put("groups/memory.current", "0\n");
+    expect(256 * MIB, 256 * MIB);
+}
+
+/* What lies above a path that cannot be opened holds, as long as the path fits into a line; then the
+   machine's figures do. */
+static void groups_with_the_longest_paths(void)
+{
+    char line[4300];
+    empty_folder();
+    put("meminfo", MEMORY);
+    put("groups/memory.max", "268435456\n");
+    put("groups/memory.current", "0\n");
+    bool is_of_group = true;
+    for (int length = 4000; length <= 4215; length++) {
+        (void)snprintf(line, sizeof(line), "0::/%0*d\n", length, 0);
+        put("cgroup", line);
+        dao_available_memory_t found = look();
+        CU_ASSERT(found.total_bytes == 256 * MIB || (found.total_bytes == 1024 * MIB && length > 4096));
+        CU_ASSERT(is_of_group || found.total_bytes == 1024 * MIB);
+        is_of_group = found.total_bytes == 256 * MIB;
+    }
+    CU_ASSERT_FALSE(is_of_group);
+}
+
 static void this_machine(void)
 {
     dao_available_memory_t memory = dao_available_memory();
@@ -148,6 +187,8 @@ static CU_TestInfo tests[] = {
     {"groups of version 2", groups_of_version_2},
     {"the top group of a container", top_group_of_a_container},
     {"groups of version 1", groups_of_version_1},
+    {"groups that cannot be read", groups_that_cannot_be_read},
+    {"groups with the longest paths", groups_with_the_longest_paths},
     {"this machine", this_machine},
     CU_TEST_INFO_NULL,
 };

@@ -6,6 +6,8 @@
 #include "base/threads/thread_number.h"
 #include "tests/support/suite.h"
 
+#include <stdio.h>
+
 enum { THREAD_COUNT = 50 };
 
 /* What a thread sees of itself. */
@@ -53,6 +55,75 @@ static void no_two_threads_have_one_number(void)
     CU_ASSERT_TRUE(dao_thread_number_lives(numbers[0]));
 }
 
+/* Threads that all ask before any of them ends. */
+enum { CROWD_COUNT = DAO_THREAD_NUMBER_MAX + 8 };
+
+static struct {
+    dao_mutex_t lock;
+    dao_cond_t may_end;
+    uint32_t asked_count, started_count; /* UINT32_MAX: more are started */
+    uint64_t numbers[CROWD_COUNT];
+} crowd;
+
+static void *ask_and_stay(void *user)
+{
+    uint64_t *number = user;
+    *number = dao_thread_number();
+    dao_mutex_lock(&crowd.lock);
+    crowd.asked_count++;
+    dao_cond_broadcast(&crowd.may_end);
+    while (crowd.asked_count < crowd.started_count) {
+        dao_cond_wait(&crowd.may_end, &crowd.lock);
+    }
+    dao_mutex_unlock(&crowd.lock);
+    return NULL;
+}
+
+/* Returns how many of a crowd could be started; all have ended. */
+static uint32_t run_crowd(void)
+{
+    static dao_thread_t threads[CROWD_COUNT];
+    uint32_t count = 0;
+    crowd.asked_count = 0;
+    crowd.started_count = UINT32_MAX;
+    dao_mutex_init(&crowd.lock, DAO_RANK_LEAF);
+    dao_cond_init(&crowd.may_end);
+    while (count < CROWD_COUNT &&
+           dao_thread_start(&threads[count], "crowd", ask_and_stay, &crowd.numbers[count]) == DAO_OK) {
+        count++;
+    }
+    dao_mutex_lock(&crowd.lock);
+    crowd.started_count = count;
+    dao_cond_broadcast(&crowd.may_end);
+    dao_mutex_unlock(&crowd.lock);
+    for (uint32_t i = 0; i < count; i++) {
+        dao_thread_join(&threads[i]);
+    }
+    dao_cond_finish(&crowd.may_end);
+    dao_mutex_finish(&crowd.lock);
+    return count;
+}
+
+static void threads_beyond_the_most_have_no_number(void)
+{
+    static bool is_taken[DAO_THREAD_NUMBER_MAX];
+    uint32_t without_count = 0;
+    is_taken[dao_thread_number() % DAO_THREAD_NUMBER_MAX] = true; /* this thread's */
+    uint32_t count = run_crowd();
+    if (count < CROWD_COUNT) {
+        printf("    skipped: the system starts only %u threads\n", count);
+        return;
+    }
+    for (uint32_t i = 0; i < CROWD_COUNT; i++) {
+        uint64_t number = crowd.numbers[i];
+        without_count += number == 0;
+        CU_ASSERT_TRUE(number == 0 || !is_taken[number % DAO_THREAD_NUMBER_MAX]);
+        is_taken[number % DAO_THREAD_NUMBER_MAX] |= number != 0;
+    }
+    CU_ASSERT_EQUAL(without_count, CROWD_COUNT - DAO_THREAD_NUMBER_MAX + 1);
+    CU_ASSERT_NOT_EQUAL(run_numbered().number, 0); /* they have ended */
+}
+
 #if defined(DAO_FAULTS)
 /* Runs first: no thread has asked for the ends of threads yet. */
 static void a_thread_whose_end_cannot_be_seen_has_no_number(void)
@@ -81,6 +152,7 @@ static CU_TestInfo tests[] = {
     {"a thread whose end cannot be seen has no number", a_thread_whose_end_cannot_be_seen_has_no_number},
 #endif
     {"no two threads have one number", no_two_threads_have_one_number},
+    {"threads beyond the most have no number", threads_beyond_the_most_have_no_number},
     CU_TEST_INFO_NULL,
 };
 
