@@ -344,7 +344,9 @@ static void write_name(char out_name[NAME_BYTES])
     (void)snprintf(out_name, NAME_BYTES, "%s", program_invocation_short_name);
     for (char *at = out_name; *at != '\0'; at++) {
         bool is_plain = *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\';
-        *at = is_plain ? *at : '?';
+        if (!is_plain) {
+            *at = '?';
+        }
     }
 }
 
