@@ -39,7 +39,8 @@ typedef struct dao_recompute_bound {
  * @param problem    Borrowed.
  * @param out_bound  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE
- *         where the capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
+ *         where the capacity is less than one kernel needs; DAO_ERR_UNSUPPORTED for kernels on several
+ * compute streams; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(places x (uses + places x log kernels)) with at most 1,024 places;
  *        some 0.1 s for 860 kernels, 0.4 s for 10,700.
@@ -122,7 +123,8 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  * @param config    Copied; NULL: all defaults.
  * @param out_plan  The caller owns it, until dao_recompute_plan_destroy(); written only on DAO_OK.
  * @return DAO_OK; as dao_swap_plan_make(); DAO_ERR_LIMIT if nothing may be copied and no plan was found then,
- *         or none that may be quicker than `known_ns`.
+ *         or none that may be quicker than `known_ns`; DAO_ERR_UNSUPPORTED for kernels on several compute
+ *         streams.
  *
  * Threads: any. Waits: never. Cost: `try_count` bounds of steps and a half to some three plans of swapping.
  */

@@ -52,7 +52,13 @@ typedef struct dao_swap_kernel {
     /** Run again on equal inputs it writes equal bytes and does nothing else; see dao/recompute.h. Plans that
         only swap do not look at it. */
     bool is_repeatable;
+    /** The compute stream that it runs on, below DAO_SWAP_COMPUTE_STREAM_MAX. Kernels of one stream run in
+       their order; those of two beside each other, but where one uses what the other writes: that waits for
+       the one before it in the step. */
+    uint32_t stream;
 } dao_swap_kernel_t;
+
+#define DAO_SWAP_COMPUTE_STREAM_MAX 4u
 
 /** How the two directions of a link share it. */
 typedef enum dao_swap_duplex {
@@ -115,9 +121,11 @@ typedef enum dao_swap_binding {
 } dao_swap_binding_t;
 
 /** A bound that no scheme beats which only moves bytes, a tensor's or fewer in a copy. Not covered:
-    recomputing, compressing, kernels that read host memory, another order of kernels. */
+    recomputing, compressing, kernels that read host memory, another order of kernels. Where kernels are on
+    several compute streams, step_ns is the bound of a step on these, and all else is said of the same kernels
+    on one. */
 typedef struct dao_swap_bound {
-    uint64_t step_ns;    /**< the greatest of the three below */
+    uint64_t step_ns;    /**< the greatest of the three below, on one compute stream */
     uint64_t compute_ns; /**< sum of kernel times */
     uint64_t volume_ns;  /**< least bytes of a step over the link's speed, with their copies' latencies */
     uint64_t window_ns;  /**< sum over the best cut of the step into windows of kernels, with latencies */
@@ -159,13 +167,14 @@ typedef struct dao_swap_bound {
  *         where the capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 10 ms for 2,500
- * kernels.
+ * kernels. On several compute streams some of that again for each.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem,
                                                        dao_swap_bound_t *out_bound);
 
 /** A stream runs one operation after the other: kernels, or the copies of one direction of one tier. Half
-    duplex: both directions of a tier are on its IN stream. */
+    duplex: both directions of a tier are on its IN stream. COMPUTE stands for all compute streams where they
+    are not told apart. */
 typedef enum dao_swap_stream {
     DAO_SWAP_STREAM_COMPUTE = 0,
     DAO_SWAP_STREAM_HOST_IN = 1,
@@ -178,9 +187,14 @@ typedef enum dao_swap_stream {
 
 /** What an operation waits for: on each stream the first done[stream] operations of this step. For done <= 0
     the count goes back from the step's start: 0 is all of the step before, -1 all of it but the last one.
-    DAO_SWAP_NO_WAIT: nothing. */
+    DAO_SWAP_NO_WAIT: nothing.
+
+    Kernels are counted over all compute streams, in their order in the step. Of those that
+    done[DAO_SWAP_STREAM_COMPUTE] counts, the ones on compute stream 0 are waited for; of those that
+    done_beside[i] counts, the ones on compute stream i + 1. */
 typedef struct dao_swap_fence {
     int32_t done[DAO_SWAP_STREAM_COUNT];
+    int32_t done_beside[DAO_SWAP_COMPUTE_STREAM_MAX - 1];
 } dao_swap_fence_t;
 
 #define DAO_SWAP_NO_WAIT INT32_MIN
@@ -212,17 +226,16 @@ typedef struct dao_swap_resident {
  *                             file_bytes in the file; it puts every part that some copy brings in, and whose
  *                             content lives on over the step's start, into its slot, and every resident to
  *                             its address
- *     each step               it queues the kernels in their order on one stream, and the copies of each
- *                             stream in theirs on a stream each; each operation waits for its fence: of each
- *                             stream named, the event recorded behind the operation with that number. In the
- *                             first step waits for the step before are over
- *     after the last step     residents are at their addresses, all else that lives on is in its slot
+ *     each step               it queues the kernels in their order, each on its compute stream, and the
+ * copies of each stream in theirs on a stream each; each operation waits for its fence: of each stream named,
+ * the event recorded behind the operation with that number. In the first step waits for the step before are
+ * over after the last step     residents are at their addresses, all else that lives on is in its slot
  *
  * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece,
  * and its workspace at workspace_address. Nothing else has to be waited for, looked up or decided; a step may
  * be queued while the one before it runs. One host thread may queue in any order in which no event is waited
- * for before it is recorded. There always is one: some stream has a next operation whose fence names only
- * what is queued.
+ * for before it is recorded. There always is one, with the kernels of all compute streams in their order: the
+ * next of them, or of a stream of copies, has a fence that names only what is queued.
  *
  * In a plan without addresses use_address and workspace_address are NULL, and arena_bytes are the most bytes
  * that are on the device at once. A tensor takes its bytes as the copy in or the kernel that writes it
@@ -242,7 +255,8 @@ typedef struct dao_swap_schedule {
     uint64_t in_bytes; /**< moved in a step, both tiers */
     uint64_t out_bytes;
     uint64_t step_ns; /**< time of a step in the long run */
-    /** The same if tensors needed bytes, but no addresses: the difference is what holes cost. */
+    /** The same if tensors needed bytes, but no addresses: the difference is what holes cost. On several
+        compute streams an estimate, at most step_ns. */
     uint64_t fluid_step_ns;
     uint64_t part_bytes; /**< size of the parts that tensors are moved in; 0: whole tensors */
     /**
@@ -341,8 +355,9 @@ DAO_API const dao_swap_schedule_t *dao_swap_plan_schedule(const dao_swap_plan_t 
 
 /** What a kernel waited for. */
 typedef struct dao_swap_stall {
-    uint64_t time_ns; /**< from the end of the kernel before to its begin */
-    /** Of the copy that ended last: on an IN stream it brought data, on an OUT stream it freed memory. */
+    uint64_t time_ns; /**< from the end of the kernel before it on its stream to its begin */
+    /** Of the copy that ended last: on an IN stream it brought data, on an OUT stream it freed memory.
+       COMPUTE: it was a kernel of another stream. */
     dao_swap_stream_t stream;
 } dao_swap_stall_t;
 
@@ -358,8 +373,8 @@ typedef struct dao_swap_replay_config {
 
 /** The time of a plan. */
 typedef struct dao_swap_replay {
-    uint64_t step_ns;                         /**< mean of the last half of the steps */
-    uint64_t first_step_ns;                   /**< with all residents in place */
+    uint64_t step_ns;       /**< mean of the last half of the steps, of the slowest stream */
+    uint64_t first_step_ns; /**< with all residents in place */
     uint64_t stall_ns[DAO_SWAP_STREAM_COUNT]; /**< of the last step: what its kernels waited for, by stream */
     uint64_t busy_ns[DAO_SWAP_STREAM_COUNT];  /**< of the last step */
 } dao_swap_replay_t;

@@ -15,6 +15,9 @@
  *         while (dao_swap_follower_next(f, &action))
  *             start action.copy or, where it is NULL, give the action's bytes up
  *
+ * Kernels are told in the step's order, also where they are on several compute streams: one has ended once
+ * all before it have. Which of them wait for each other there is the program's to see to, as without a plan.
+ *
  * A copy that ended in the meantime may be told at any time. That a copy out has ended does not mean that its
  * bytes may go: kernels may still read them. The follower says when.
  */

@@ -7,6 +7,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "planning/recompute/recompute_search.h"
+#include "planning/swap/step/swap_fence.h"
 #include "planning/swap/swap_plan.h"
 
 #include <inttypes.h>
@@ -534,6 +535,10 @@ dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem, const da
     }
     dao_swap_bound_t bound;
     dao_status_t status = dao_swap_find_bound(problem, &bound); /* what is no step is not drafted */
+    if (status == DAO_OK && dao_swap_compute_stream_count(problem) > 1) {
+        status = dao_error(DAO_ERR_UNSUPPORTED, "%s: kernels run again in steps of one compute stream only",
+                           __func__);
+    }
     if (status != DAO_OK) {
         return status;
     }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From times to order: a replayer has no clock, so fences say once more what a plan says by times.
 
-   Every copy has a place in its stream, by its time in the step. Six rules say what waits for what:
+   Every copy has a place in its stream, by its time in the step. Seven rules say what waits for what:
 
        copy out      after the kernel that wrote the bytes
        copy in       after the copy out of the same inactive period
-       copy in       after the kernel before the inactive period: a tensor is at one place at a time
-       copy in       after everything that had its memory before: the last kernel and copy out of the tensors
+       copy in       after the kernels before the inactive period: a tensor is at one place at a time
+       copy in       after everything that had its memory before: the last kernels and copy out of the tensors
                      at those addresses
        kernel        after the copies in of what it uses for the first time since they came
        kernel        after everything that had the memory of its outputs before
+       kernel        after those of other compute streams that use what it writes, or write what it reads
+
+   The last kernels are one on each compute stream that uses the content. Times are of kernels one behind the
+   other, whatever their streams: so all that an operation waits for is of operations before it in the one
+   order that all can be queued in, and kernels run beside each other as far as fences let them.
 
    A sweep in the order of time, over a map of the arena, finds the earlier users of each address. It takes
    what becomes free and what is taken again, twice around the step. In the second lap every byte's last user
@@ -30,11 +35,13 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_fence.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_PLACE UINT32_MAX
+#define NO_PLACE   UINT32_MAX
+#define ANY_STREAM UINT32_MAX
 
 /* A copy's place in its stream. */
 typedef struct stream_place {
@@ -42,6 +49,12 @@ typedef struct stream_place {
     uint32_t index;
     int32_t step; /* after the one in which the inactive period began */
 } stream_place_t;
+
+/* The last kernel of a compute stream that uses a content. */
+typedef struct last_use {
+    uint32_t kernel; /* NO_PLACE: none */
+    int32_t step;    /* after that of the access which it is known of: 0 or -1 */
+} last_use_t;
 
 /* What is known of an inactive period. */
 typedef struct inactive_info {
@@ -77,6 +90,9 @@ typedef struct emitter {
     inactive_info_t *infos;
     emit_moment_t *moments;
     uint64_t *slots; /* of each part, in its tier */
+    uint32_t compute_count;
+    /* Up to each access and with it, of each compute stream; NULL with one: the access is the last use. */
+    last_use_t *last_uses;
     segment_t *segments;
     size_t segment_count, segment_capacity;
 } emitter_t;
@@ -93,6 +109,9 @@ static bool allocate(emitter_t *emitter)
            (emitter->moments = dao_host_calloc(2 * decisions, sizeof(*emitter->moments))) != NULL &&
            (emitter->slots = dao_host_calloc((size_t)emitter->parts->count + 1, sizeof(*emitter->slots))) !=
                NULL &&
+           (emitter->compute_count == 1 ||
+            (emitter->last_uses = dao_host_calloc((size_t)step->access_count * emitter->compute_count + 1,
+                                                  sizeof(*emitter->last_uses))) != NULL) &&
            (program->copies = dao_host_calloc(2 * decisions, sizeof(*program->copies))) != NULL &&
            (program->kernel_after = dao_host_calloc(step->kernel_count, sizeof(*program->kernel_after))) !=
                NULL &&
@@ -108,6 +127,7 @@ static void release(emitter_t *emitter)
     dao_host_free(emitter->infos);
     dao_host_free(emitter->moments);
     dao_host_free(emitter->slots);
+    dao_host_free(emitter->last_uses);
     dao_host_free(emitter->segments);
 }
 
@@ -181,19 +201,55 @@ static void place_slots(emitter_t *emitter)
     }
 }
 
-/* Raises a fence: X waits for the thing at `index` of a stream, `steps` after X's own step. */
+static void raise_to(int32_t *done, int64_t wanted)
+{
+    DAO_ASSERT(wanted > DAO_SWAP_NO_WAIT && wanted <= INT32_MAX);
+    *done = wanted > *done ? (int32_t)wanted : *done;
+}
+
+/* Raises a fence: X waits for the copy at `index` of a stream, `steps` after X's own step. */
 static void wait_for(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_stream_t stream,
                      uint32_t index, int32_t steps)
 {
-    int64_t done = (int64_t)index + 1 + (int64_t)steps * emitter->stream_counts[stream];
-    DAO_ASSERT(done > DAO_SWAP_NO_WAIT && done <= INT32_MAX);
-    fence->done[stream] = done > fence->done[stream] ? (int32_t)done : fence->done[stream];
+    DAO_ASSERT(stream != DAO_SWAP_STREAM_COMPUTE);
+    raise_to(&fence->done[stream], (int64_t)index + 1 + (int64_t)steps * emitter->stream_counts[stream]);
+}
+
+static uint32_t compute_of(const emitter_t *emitter, uint32_t kernel)
+{
+    return emitter->step->problem->kernels[kernel].stream;
+}
+
+/* The same for a kernel. */
+static void wait_for_kernel(const emitter_t *emitter, dao_swap_fence_t *fence, uint32_t kernel, int32_t steps)
+{
+    raise_to(dao_swap_fence_kernels(fence, compute_of(emitter, kernel)),
+             (int64_t)kernel + 1 + (int64_t)steps * emitter->step->kernel_count);
+}
+
+/* The same for the last kernels that use what an access leaves, but for those of compute stream `own`, which
+   X comes behind anyway; ANY_STREAM: X is a copy. */
+static void wait_for_users(const emitter_t *emitter, dao_swap_fence_t *fence, uint32_t own, uint32_t access,
+                           int32_t steps)
+{
+    for (uint32_t i = 0; i < emitter->compute_count; i++) {
+        last_use_t last = {emitter->step->accesses[access].kernel, 0};
+        if (emitter->last_uses != NULL) {
+            last = emitter->last_uses[(size_t)access * emitter->compute_count + i];
+        }
+        if (i != own && last.kernel != NO_PLACE) {
+            wait_for_kernel(emitter, fence, last.kernel, steps + last.step);
+        }
+    }
 }
 
 static void clear_fence(dao_swap_fence_t *fence)
 {
     for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
         fence->done[stream] = DAO_SWAP_NO_WAIT;
+    }
+    for (uint32_t i = 0; i < DAO_SWAP_COMPUTE_STREAM_MAX - 1; i++) {
+        fence->done_beside[i] = DAO_SWAP_NO_WAIT;
     }
 }
 
@@ -212,7 +268,6 @@ static void place_copies(emitter_t *emitter)
         }
     }
     qsort(emitter->moments, count, sizeof(*emitter->moments), compare_moments);
-    emitter->stream_counts[DAO_SWAP_STREAM_COMPUTE] = emitter->step->kernel_count;
     for (size_t i = 0; i < count; i++) {
         const emit_moment_t *moment = &emitter->moments[i];
         dao_swap_stream_t stream =
@@ -264,18 +319,127 @@ static void write_copies(emitter_t *emitter)
         uint32_t kernel = emitter->step->accesses[one->next].kernel;
         wait_for(emitter, &emitter->program->kernel_after[kernel], info->in.stream, info->in.index,
                  info->in.step - steps_to_next);
-        wait_for(emitter, &in->after, DAO_SWAP_STREAM_COMPUTE, one->kernel, -info->in.step);
+        wait_for_users(emitter, &in->after, ANY_STREAM, info->access, -info->in.step);
         if (info->out.index == NO_PLACE) {
             continue; /* a copy in of an earlier inactive period has waited for the copy out */
         }
         dao_swap_copy_t *out = write_copy(emitter, g, &info->out, false);
         int32_t writer_step = one->writer > info->access ? -1 : 0;
-        wait_for(emitter, &out->after, DAO_SWAP_STREAM_COMPUTE, emitter->step->accesses[one->writer].kernel,
-                 writer_step - info->out.step);
+        wait_for_kernel(emitter, &out->after, emitter->step->accesses[one->writer].kernel,
+                        writer_step - info->out.step);
         if (info->out.stream != info->in.stream) {
             wait_for(emitter, &in->after, info->out.stream, info->out.index, info->out.step - info->in.step);
         }
     }
+}
+
+/* Notes for each access of a tensor which kernels use its content last, stream by stream: those since it was
+   written, as the kernel that did has waited for all before. */
+static void find_last_uses(emitter_t *emitter, uint32_t first)
+{
+    last_use_t latest[DAO_SWAP_COMPUTE_STREAM_MAX];
+    uint32_t count = emitter->compute_count, access = first;
+    memset(latest, 0xff, sizeof(latest));
+    for (int32_t lap = 0; lap < 2; lap++) {
+        do {
+            const dao_swap_access_t *one = &emitter->step->accesses[access];
+            if (one->writes) {
+                memset(latest, 0xff, sizeof(latest));
+            }
+            latest[compute_of(emitter, one->kernel)] = (last_use_t){one->kernel, lap};
+            for (uint32_t i = 0; i < count; i++) {
+                emitter->last_uses[(size_t)access * count + i] =
+                    (last_use_t){latest[i].kernel, latest[i].step - lap};
+            }
+            access = one->next;
+        } while (access != first);
+    }
+}
+
+/* Kernels of further compute streams that use what a copy brings, before it goes: they do not come behind the
+   first one that does. */
+static void wait_on_all_streams(emitter_t *emitter, uint32_t inactive)
+{
+    const inactive_info_t *info = &emitter->infos[inactive];
+    uint32_t index = info->part - emitter->parts->first[emitter->parts->tensor[info->part]];
+    uint32_t access = access_of(emitter, inactive)->next;
+    uint32_t seen = UINT32_C(1) << compute_of(emitter, emitter->step->accesses[access].kernel);
+    int32_t steps = (int32_t)dao_swap_steps_to_next(emitter->step, info->access);
+    while (seen + 1 != UINT32_C(1) << emitter->compute_count) {
+        const dao_swap_access_t *one = &emitter->step->accesses[access];
+        uint32_t behind = emitter->parts->first_inactive[access] + index;
+        if (dao_swap_is_absent(one, &emitter->decisions[behind])) {
+            break; /* it goes at the latest in the period that it came from */
+        }
+        steps += (int32_t)dao_swap_steps_to_next(emitter->step, access);
+        access = one->next;
+        one = &emitter->step->accesses[access];
+        if ((seen >> compute_of(emitter, one->kernel) & 1) == 0) {
+            wait_for(emitter, &emitter->program->kernel_after[one->kernel], info->in.stream, info->in.index,
+                     info->in.step - steps);
+        }
+        seen |= UINT32_C(1) << compute_of(emitter, one->kernel);
+    }
+}
+
+/* The next copy out of a part writes to its slot, from which a copy in reads. The kernel that wrote what it
+   saves need not have come behind those that waited for the copy in. */
+static void keep_slot(emitter_t *emitter, uint32_t inactive)
+{
+    const inactive_info_t *info = &emitter->infos[inactive], *later = info;
+    uint32_t index = info->part - emitter->parts->first[emitter->parts->tensor[info->part]];
+    int32_t steps = 0;
+    do {
+        steps += (int32_t)dao_swap_steps_to_next(emitter->step, later->access);
+        uint32_t access = emitter->step->accesses[later->access].next;
+        later = &emitter->infos[emitter->parts->first_inactive[access] + index];
+    } while (later->in.index == NO_PLACE);
+    if (later->out.index != NO_PLACE && later->out.stream != info->in.stream) {
+        wait_for(emitter, &emitter->streams[later->out.stream][later->out.index].after, info->in.stream,
+                 info->in.index, info->in.step - steps - later->out.step);
+    }
+}
+
+/* A kernel waits for those of other streams that use what it writes, and for the one that wrote what it
+   reads. A content that nobody needs any more may still be read where the next one comes to other bytes: its
+   fences of room say so. Without addresses it may come to the same. */
+static void write_kernel_fences(emitter_t *emitter)
+{
+    const dao_swap_step_t *step = emitter->step;
+    for (uint32_t i = 0; i < step->access_count; i++) {
+        const dao_swap_access_t *one = &step->accesses[i], *next = &step->accesses[one->next];
+        dao_swap_fence_t *fence = &emitter->program->kernel_after[next->kernel];
+        uint32_t own = compute_of(emitter, next->kernel);
+        bool is_in_place = one->inactive_is_live || emitter->layout == NULL;
+        if (is_in_place && next->writes) {
+            wait_for_users(emitter, fence, own, i, -(int32_t)dao_swap_steps_to_next(step, i));
+        } else if (one->inactive_is_live && one->writer != DAO_SWAP_NONE &&
+                   compute_of(emitter, step->accesses[one->writer].kernel) != own) {
+            wait_for_kernel(emitter, fence, step->accesses[one->writer].kernel,
+                            one->writer >= one->next ? -1 : 0);
+        }
+    }
+}
+
+static void find_all_last_uses(emitter_t *emitter)
+{
+    for (uint32_t t = 0; t < emitter->step->tensor_count; t++) {
+        if (emitter->step->first_access[t] != DAO_SWAP_NONE) {
+            find_last_uses(emitter, emitter->step->first_access[t]);
+        }
+    }
+}
+
+/* What the order of one compute stream says by itself. */
+static void write_stream_fences(emitter_t *emitter)
+{
+    for (uint32_t g = 0; g < emitter->parts->inactive_count; g++) {
+        if (emitter->infos[g].in.index != NO_PLACE) {
+            wait_on_all_streams(emitter, g);
+            keep_slot(emitter, g);
+        }
+    }
+    write_kernel_fences(emitter);
 }
 
 /* The first segment that ends behind `address`. */
@@ -326,18 +490,16 @@ static bool put_segment(emitter_t *emitter, const segment_t *segment)
     return true;
 }
 
-/* X, in step `step` of the map's count, waits for the last users of the bytes from `begin` to `end`. */
+/* X, in step `step` of the map's count, waits for the last users of the bytes from `begin` to `end`. A kernel
+   is of compute stream `own`; a copy of ANY_STREAM. */
 static void wait_for_room(const emitter_t *emitter, dao_swap_fence_t *fence, dao_swap_stream_t own_stream,
-                          int32_t step, uint64_t begin, uint64_t end)
+                          uint32_t own, int32_t step, uint64_t begin, uint64_t end)
 {
     for (size_t i = find_segment(emitter, begin);
          i < emitter->segment_count && emitter->segments[i].begin < end; i++) {
         const segment_t *segment = &emitter->segments[i];
         DAO_ASSERT(segment->inactive != NO_PLACE);
-        if (own_stream != DAO_SWAP_STREAM_COMPUTE) {
-            wait_for(emitter, fence, DAO_SWAP_STREAM_COMPUTE, access_of(emitter, segment->inactive)->kernel,
-                     segment->step - step);
-        }
+        wait_for_users(emitter, fence, own, emitter->infos[segment->inactive].access, segment->step - step);
         const stream_place_t *out = &emitter->infos[segment->inactive].out;
         if (out->index != NO_PLACE && out->stream != own_stream) {
             wait_for(emitter, fence, out->stream, out->index, segment->step + out->step - step);
@@ -351,11 +513,12 @@ static void fence_room(emitter_t *emitter, uint32_t inactive, int32_t step, uint
     const inactive_info_t *info = &emitter->infos[inactive];
     if (info->in.index != NO_PLACE) {
         dao_swap_copy_t *copy = &emitter->streams[info->in.stream][info->in.index];
-        wait_for_room(emitter, &copy->after, info->in.stream, step + info->in.step, begin, end);
+        wait_for_room(emitter, &copy->after, info->in.stream, ANY_STREAM, step + info->in.step, begin, end);
         return;
     }
     uint32_t kernel = emitter->step->accesses[access_of(emitter, inactive)->next].kernel;
     wait_for_room(emitter, &emitter->program->kernel_after[kernel], DAO_SWAP_STREAM_COMPUTE,
+                  compute_of(emitter, kernel),
                   step + (int32_t)dao_swap_steps_to_next(emitter->step, info->access), begin, end);
 }
 
@@ -611,7 +774,8 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decisio
                          .decisions = decisions,
                          .timing = timing,
                          .layout = layout,
-                         .program = program};
+                         .program = program,
+                         .compute_count = dao_swap_compute_stream_count(parts->step->problem)};
     *program = (dao_swap_program_t){0};
     bool ok = allocate(&emitter);
     if (ok) {
@@ -621,7 +785,13 @@ dao_status_t dao_swap_emit(const dao_swap_parts_t *parts, const dao_swap_decisio
         describe_decisions(&emitter);
         place_slots(&emitter);
         place_copies(&emitter);
+        if (emitter.compute_count > 1) {
+            find_all_last_uses(&emitter);
+        }
         write_copies(&emitter);
+        if (emitter.compute_count > 1) {
+            write_stream_fences(&emitter);
+        }
         ok = layout != NULL ? write_room_fences(&emitter) && write_pages(&emitter)
                             : write_count_fences(&emitter);
     }

@@ -12,6 +12,7 @@
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_fence.h"
 
 #include <dao/swap_follow.h>
 
@@ -74,7 +75,7 @@ static uint64_t kernels_before(const dao_swap_follower_t *follower, const dao_sw
                                uint64_t step)
 {
     uint64_t needed =
-        needed_of(follower, DAO_SWAP_STREAM_COMPUTE, step, copy->after.done[DAO_SWAP_STREAM_COMPUTE]);
+        needed_of(follower, DAO_SWAP_STREAM_COMPUTE, step, dao_swap_fence_all_kernels(&copy->after));
     return dao_larger(needed, step > 0 ? (step - 1) * follower->kernel_count : 0);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_fence.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -73,11 +74,13 @@ static dao_status_t check_fence(const finder_t *finder, const dao_swap_fence_t *
     for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
         uint32_t count = stream == DAO_SWAP_STREAM_COMPUTE ? finder->step.kernel_count
                                                            : finder->schedule->copy_count[stream];
-        if (fence->done[stream] > (int64_t)count) {
+        int32_t done =
+            stream == DAO_SWAP_STREAM_COMPUTE ? dao_swap_fence_all_kernels(fence) : fence->done[stream];
+        if (done > (int64_t)count) {
             return dao_error(DAO_ERR_INVALID,
                              "the schedule is not of this problem: %s %" PRIu32 " waits for %" PRId32
                              " operations of stream %" PRIu32 ", which has %" PRIu32 " in a step",
-                             what, index, fence->done[stream], stream, count);
+                             what, index, done, stream, count);
         }
     }
     return DAO_OK;
@@ -245,7 +248,7 @@ static void note_way(finder_t *finder, dao_swap_stream_t stream, uint32_t index)
     const dao_swap_copy_t *in = &schedule->copies[stream][index];
     bool is_before;
     uint32_t limit =
-        count_before(in->after.done[DAO_SWAP_STREAM_COMPUTE], finder->step.kernel_count, &is_before);
+        count_before(dao_swap_fence_all_kernels(&in->after), finder->step.kernel_count, &is_before);
     uint32_t kernel = last_user(finder, in->tensor, limit);
     if (kernel == DAO_SWAP_NONE) {
         is_before = true;

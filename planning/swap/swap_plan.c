@@ -8,6 +8,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
+#include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_tier.h"
 #include "planning/swap/swap_emit.h"
 #include "planning/swap/times/swap_replay.h"
@@ -20,6 +21,7 @@ struct dao_swap_plan {
     dao_swap_program_t program;
     uint32_t kernel_count;
     uint64_t *kernel_times_ns;
+    uint32_t *kernel_streams; /* NULL: all kernels are on one compute stream */
     dao_swap_tier_t host, file;
     bool is_serial; /* tensors come and go with each kernel */
 };
@@ -32,6 +34,7 @@ static dao_swap_play_t play_of(const dao_swap_plan_t *plan)
         .kernel_count = plan->kernel_count,
         .step_count = REPLAY_STEP_COUNT,
         .kernel_times_ns = plan->kernel_times_ns,
+        .kernel_streams = plan->kernel_streams,
         .host = &plan->host,
         .file = &plan->file,
     };
@@ -51,7 +54,11 @@ static dao_status_t measure_plan(const dao_swap_step_t *step, dao_swap_plan_t *p
     if (!ends) {
         return dao_error(DAO_ERR_CORRUPT, "the plan's fences wait for each other");
     }
-    plan->program.schedule.step_ns = replay.step_ns;
+    dao_swap_schedule_t *schedule = &plan->program.schedule;
+    schedule->step_ns = replay.step_ns;
+    if (plan->kernel_streams != NULL) { /* the search had its kernels one behind the other */
+        schedule->fluid_step_ns = dao_smaller(schedule->fluid_step_ns, schedule->step_ns);
+    }
     return DAO_OK;
 }
 
@@ -59,8 +66,12 @@ static dao_status_t measure_plan(const dao_swap_step_t *step, dao_swap_plan_t *p
 static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan_t **out_plan)
 {
     dao_swap_plan_t *plan = dao_host_calloc(1, sizeof(*plan));
-    if (plan == NULL || (plan->kernel_times_ns = dao_host_calloc(problem->kernel_count,
-                                                                 sizeof(*plan->kernel_times_ns))) == NULL) {
+    size_t kernels = problem->kernel_count;
+    bool has_streams = dao_swap_compute_stream_count(problem) > 1;
+    if (plan == NULL ||
+        (plan->kernel_times_ns = dao_host_calloc(kernels, sizeof(*plan->kernel_times_ns))) == NULL ||
+        (has_streams &&
+         (plan->kernel_streams = dao_host_calloc(kernels, sizeof(*plan->kernel_streams))) == NULL)) {
         dao_swap_plan_destroy(plan);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a plan");
     }
@@ -69,6 +80,9 @@ static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan
     plan->file = problem->file;
     for (uint32_t k = 0; k < problem->kernel_count; k++) {
         plan->kernel_times_ns[k] = problem->kernels[k].time_ns;
+        if (has_streams) {
+            plan->kernel_streams[k] = problem->kernels[k].stream;
+        }
     }
     *out_plan = plan;
     return DAO_OK;
@@ -321,6 +335,7 @@ void dao_swap_plan_destroy(dao_swap_plan_t *plan)
     if (plan != NULL) {
         dao_swap_program_finish(&plan->program);
         dao_host_free(plan->kernel_times_ns);
+        dao_host_free(plan->kernel_streams);
         dao_host_free(plan);
     }
 }

@@ -785,7 +785,8 @@ void a_swapped_step_is_planned()
 {
     const dao_swap_tensor_t tensors[2] = {{1 << 20, true, false}, {1 << 20, true, false}};
     const dao_swap_use_t uses[2] = {{0, DAO_ACCESS_READ_WRITE}, {1, DAO_ACCESS_READ_WRITE}};
-    const dao_swap_kernel_t kernels[2] = {{1000000, 0, &uses[0], 1, false}, {1000000, 0, &uses[1], 1, false}};
+    const dao_swap_kernel_t kernels[2] = {{1000000, 0, &uses[0], 1, false, 0},
+                                          {1000000, 0, &uses[1], 1, false, 0}};
     dao_swap_problem_t problem = {};
     problem.tensors = tensors;
     problem.tensor_count = 2;

@@ -7,6 +7,7 @@
 #include "base/numbers/math.h"
 #include "planning/recompute/bound/recompute_deciding.h"
 #include "planning/recompute/bound/recompute_pairs.h"
+#include "planning/swap/step/swap_fence.h"
 
 /* Writes the window of the best sum that adds most. */
 static void report_window(const dao_recompute_windows_t *windows, uint32_t start,
@@ -68,6 +69,11 @@ dao_status_t dao_recompute_find_bound(const dao_swap_problem_t *problem, dao_rec
     dao_status_t status = dao_swap_step_init(&step, &exact);
     if (status != DAO_OK) {
         return status;
+    }
+    if (dao_swap_compute_stream_count(problem) > 1) {
+        dao_swap_step_finish(&step);
+        return dao_error(DAO_ERR_UNSUPPORTED,
+                         "the bound of runs again is one of kernels on one compute stream");
     }
     dao_recompute_bound_t bound = {.compute_ns = step.time_before[step.kernel_count]};
     status = dao_swap_step_check_capacity(&step, exact.capacity_bytes);

@@ -716,17 +716,9 @@ static dao_status_t bound_of_step(const dao_swap_step_t *step, uint32_t cut_max,
     return status;
 }
 
-dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bound_t *out_bound)
-{
-    return dao_swap_find_bound_cut(problem, DAO_SWAP_CUT_MAX, out_bound);
-}
-
 dao_status_t dao_swap_find_bound_cut(const dao_swap_problem_t *problem, uint32_t cut_max,
                                      dao_swap_bound_t *out_bound)
 {
-    if (problem == NULL || out_bound == NULL) {
-        return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
-    }
     DAO_ASSERT(cut_max >= DAO_SWAP_BOUND_CUT_LEAST);
     dao_swap_problem_t exact = dao_swap_problem_exact(problem);
     dao_swap_step_t step;

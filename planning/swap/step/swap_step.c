@@ -99,6 +99,10 @@ static dao_status_t check_kernels(const dao_swap_problem_t *problem, uint64_t *o
             return dao_error(DAO_ERR_INVALID, "kernel %u names %u tensors, and its list is NULL", k,
                              kernel->use_count);
         }
+        if (kernel->stream >= DAO_SWAP_COMPUTE_STREAM_MAX) {
+            return dao_error(DAO_ERR_INVALID, "kernel %u is on compute stream %u: at most %u are possible", k,
+                             kernel->stream, DAO_SWAP_COMPUTE_STREAM_MAX);
+        }
         uses += kernel->use_count;
         if (kernel->time_ns > DAO_SWAP_TIME_MAX || (time_ns += kernel->time_ns) > DAO_SWAP_TIME_MAX ||
             kernel->workspace_bytes > DAO_SWAP_SIZE_MAX || uses > DAO_SWAP_COUNT_MAX) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a step cannot be faster where kernels of several streams run beside each other: the greatest of
 
-       of each stream   its kernels, as a step of their own: dao_swap_find_bound()
+       of each stream   its kernels, as a step of their own: dao_swap_find_bound_cut()
                         and windows of them, with what others certainly do in them: swap_chain.c
        a cycle          kernels that wait for each other, round and round
 
@@ -21,7 +21,9 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_bound.h"
 #include "planning/swap/step/swap_chain.h"
+#include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_step.h"
 
 #include <assert.h>
@@ -118,7 +120,7 @@ static dao_status_t find_own_steps(const dao_swap_problem_t *problem, const uint
     for (uint32_t i = 0; status == DAO_OK && i < stream_count; i++) {
         dao_swap_problem_t one = take_own_step(&own, i);
         dao_swap_bound_t bound;
-        status = dao_swap_find_bound(&one, &bound);
+        status = dao_swap_find_bound_cut(&one, DAO_SWAP_CUT_MAX, &bound);
         *step_ns = status == DAO_OK && bound.step_ns > *step_ns ? bound.step_ns : *step_ns;
         status = status == DAO_OK ? dao_swap_chain_bound(problem, streams, i, step_ns) : status;
     }
@@ -234,7 +236,7 @@ dao_status_t dao_swap_find_streams_bound(const dao_swap_problem_t *problem, cons
                                          uint64_t *out_step_ns)
 {
     dao_swap_bound_t whole;
-    dao_status_t status = dao_swap_find_bound(problem, &whole);
+    dao_status_t status = dao_swap_find_bound_cut(problem, DAO_SWAP_CUT_MAX, &whole);
     if (status != DAO_OK) {
         return status;
     }
@@ -250,6 +252,41 @@ dao_status_t dao_swap_find_streams_bound(const dao_swap_problem_t *problem, cons
     }
     if (status == DAO_OK) {
         *out_step_ns = step_ns;
+    }
+    return status;
+}
+
+/* The compute stream of each kernel, numbered without gaps. */
+static void number_streams(const dao_swap_problem_t *problem, uint32_t *numbers)
+{
+    uint32_t used = 0;
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        used |= UINT32_C(1) << problem->kernels[k].stream;
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        uint32_t below = used & ((UINT32_C(1) << problem->kernels[k].stream) - 1);
+        numbers[k] = (uint32_t)__builtin_popcount(below);
+    }
+}
+
+dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem, dao_swap_bound_t *out_bound)
+{
+    dao_swap_bound_t bound;
+    if (problem == NULL || out_bound == NULL) {
+        return dao_error(DAO_ERR_INVALID, "the problem or the place for its bound is NULL");
+    }
+    dao_status_t status = dao_swap_find_bound_cut(problem, DAO_SWAP_CUT_MAX, &bound);
+    if (status == DAO_OK && dao_swap_compute_stream_count(problem) > 1) {
+        uint32_t *numbers = dao_host_calloc(problem->kernel_count, sizeof(*numbers));
+        if (numbers == NULL) {
+            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
+        }
+        number_streams(problem, numbers);
+        status = dao_swap_find_streams_bound(problem, numbers, &bound.step_ns);
+        dao_host_free(numbers);
+    }
+    if (status == DAO_OK || status == DAO_ERR_KERNEL_TOO_LARGE) {
+        *out_bound = bound;
     }
     return status;
 }

@@ -5,21 +5,32 @@
    A copy holds its stream for its latency, then moves its bytes. Where both directions of a tier share a
    speed, bytes move at a share of it while both do. So the bytes that are left are kept, and not a fixed end.
 
-   Invariants: done[stream] <= started[stream] <= done[stream] + 1; a stream runs one operation at a time, in
-   order; time never goes back. */
+   Each compute stream has a lane of its own here. Kernels keep their numbers over all of them, so what a
+   lane has done goes up from one of its kernels to the next:
+
+       kernels        0   1   2   3   4   5   0 ...
+       their lanes    a   a   b   a   b   a   a
+       done           a: 0, 1, 3, 5, 6 ...       b: 2, 4, 8 ...      the first of its kernels that has not
+   ended
+
+   Invariants: started[lane] is done[lane], or behind it by one operation of the lane while that runs; a lane
+   runs one operation at a time, in order; time never goes back. */
 #include "planning/swap/times/swap_replay.h"
 
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
+#include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_tier.h"
 
 #define NEVER      UINT64_MAX
-#define TIER_COUNT 2u
+#define NO_KERNEL  ((uint64_t)INT64_MAX) /* done, of a compute stream without kernels */
+#define LANE_COUNT (DAO_SWAP_STREAM_COUNT + DAO_SWAP_COMPUTE_STREAM_MAX - 1)
 
 /* What a stream is doing. */
 typedef struct stream_state {
     uint64_t done, started; /* things since the first step */
     uint64_t begin_ns, end_ns;
+    uint64_t half_ns;    /* end of the kernels of the first half of the steps */
     uint64_t latency_ns; /* of the tier: bytes move from begin_ns + latency_ns on */
     double left_bytes;   /* shared links only */
     double speed;        /* now, in bytes a ns; 0: does not move yet, or has a fixed end */
@@ -28,12 +39,38 @@ typedef struct stream_state {
 
 typedef struct replayer {
     const dao_swap_play_t *play;
-    stream_state_t streams[DAO_SWAP_STREAM_COUNT];
-    uint32_t counts[DAO_SWAP_STREAM_COUNT]; /* things in a step */
+    stream_state_t streams[LANE_COUNT]; /* those of dao_swap_stream_t, then compute streams 1 and on */
+    uint32_t counts[LANE_COUNT];        /* things in a step */
     uint64_t now_ns;
-    uint64_t half_ns; /* end of the kernels of the first half of the steps */
+    uint64_t kernels_done; /* the first kernel that has not ended */
     dao_swap_replay_t result;
 } replayer_t;
+
+static bool is_compute(uint32_t lane)
+{
+    return lane == DAO_SWAP_STREAM_COMPUTE || lane >= DAO_SWAP_STREAM_COUNT;
+}
+
+/* The lane of a compute stream, and the compute stream of a lane. */
+static uint32_t lane_of(uint32_t compute)
+{
+    return compute == 0 ? (uint32_t)DAO_SWAP_STREAM_COMPUTE : DAO_SWAP_STREAM_COUNT + compute - 1;
+}
+
+static uint32_t compute_of(uint32_t lane)
+{
+    return lane == DAO_SWAP_STREAM_COMPUTE ? 0 : lane - DAO_SWAP_STREAM_COUNT + 1;
+}
+
+/* The first kernel of a lane from `kernel` on, counted since the first step; the lane has one. */
+static uint64_t next_kernel(const dao_swap_play_t *play, uint32_t lane, uint64_t kernel)
+{
+    const uint32_t *streams = play->kernel_streams;
+    while (streams != NULL && streams[kernel % play->kernel_count] != compute_of(lane)) {
+        kernel++;
+    }
+    return kernel;
+}
 
 static const dao_swap_tier_t *tier_of(const replayer_t *replayer, uint32_t stream)
 {
@@ -42,11 +79,11 @@ static const dao_swap_tier_t *tier_of(const replayer_t *replayer, uint32_t strea
 
 static bool fence_is_met(const replayer_t *replayer, const dao_swap_fence_t *fence, uint64_t step)
 {
-    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
-        int64_t needed = fence->done[stream] == DAO_SWAP_NO_WAIT
-                             ? 0
-                             : (int64_t)(step * replayer->counts[stream]) + fence->done[stream];
-        if (needed > (int64_t)replayer->streams[stream].done) {
+    for (uint32_t lane = 0; lane < LANE_COUNT; lane++) {
+        int32_t done =
+            is_compute(lane) ? dao_swap_fence_kernels_done(fence, compute_of(lane)) : fence->done[lane];
+        int64_t needed = done == DAO_SWAP_NO_WAIT ? 0 : (int64_t)(step * replayer->counts[lane]) + done;
+        if (needed > (int64_t)replayer->streams[lane].done) {
             return false;
         }
     }
@@ -68,10 +105,9 @@ static dao_swap_stream_t cause_of(const replayer_t *replayer, const dao_swap_fen
     return cause;
 }
 
-static void start_kernel(replayer_t *replayer)
+static void start_kernel(replayer_t *replayer, stream_state_t *stream)
 {
     const dao_swap_play_t *play = replayer->play;
-    stream_state_t *stream = &replayer->streams[DAO_SWAP_STREAM_COMPUTE];
     uint64_t step = stream->started / play->kernel_count;
     uint32_t kernel = (uint32_t)(stream->started % play->kernel_count);
     uint64_t time_ns = play->kernel_times_ns[play->has_all_times ? stream->started : kernel];
@@ -110,27 +146,28 @@ static bool start_next(replayer_t *replayer, uint32_t index)
 {
     stream_state_t *stream = &replayer->streams[index];
     uint32_t count = replayer->counts[index];
-    if (stream->is_running || count == 0 || stream->started == (uint64_t)count * replayer->play->step_count) {
+    bool is_kernel = is_compute(index);
+    if (stream->is_running || count == 0 || stream->started >= (uint64_t)count * replayer->play->step_count) {
         return false;
     }
     uint32_t at = (uint32_t)(stream->started % count);
-    const dao_swap_fence_t *fence = index == DAO_SWAP_STREAM_COMPUTE
-                                        ? &replayer->play->schedule->kernel_after[at]
-                                        : &replayer->play->schedule->copies[index][at].after;
+    const dao_swap_fence_t *fence = is_kernel ? &replayer->play->schedule->kernel_after[at]
+                                              : &replayer->play->schedule->copies[index][at].after;
     if (!fence_is_met(replayer, fence, stream->started / count)) {
         return false;
     }
-    if (index == DAO_SWAP_STREAM_COMPUTE) {
-        start_kernel(replayer);
+    if (is_kernel) {
+        start_kernel(replayer, stream);
     } else {
         start_copy(replayer, index);
     }
-    if (replayer->play->begin_ns[index] != NULL &&
-        stream->started / count == replayer->play->step_count - 2) {
-        replayer->play->begin_ns[index][at] = replayer->now_ns;
+    uint64_t *begin_ns = replayer->play->begin_ns[is_kernel ? (uint32_t)DAO_SWAP_STREAM_COMPUTE : index];
+    if (begin_ns != NULL && stream->started / count == replayer->play->step_count - 2) {
+        begin_ns[at] = replayer->now_ns;
     }
     DAO_ASSERT(stream->started == stream->done);
-    stream->started++;
+    stream->started =
+        is_kernel ? next_kernel(replayer->play, index, stream->started + 1) : stream->started + 1;
     stream->is_running = true;
     return true;
 }
@@ -162,7 +199,7 @@ static void share(replayer_t *replayer, uint32_t in_stream)
 static uint64_t next_time(const replayer_t *replayer)
 {
     uint64_t next_ns = NEVER;
-    for (uint32_t i = 0; i < DAO_SWAP_STREAM_COUNT; i++) {
+    for (uint32_t i = 0; i < LANE_COUNT; i++) {
         const stream_state_t *stream = &replayer->streams[i];
         if (stream->is_running) {
             uint64_t time_ns =
@@ -173,17 +210,27 @@ static uint64_t next_time(const replayer_t *replayer)
     return next_ns;
 }
 
-static void end_kernel(replayer_t *replayer, uint64_t done)
+/* The first kernel that has not ended, of all lanes. */
+static uint64_t find_kernels_done(const replayer_t *replayer)
 {
-    uint64_t steps = done / replayer->play->kernel_count;
-    if (done % replayer->play->kernel_count != 0) {
-        return;
+    uint64_t done = NO_KERNEL;
+    for (uint32_t i = 0; i < DAO_SWAP_COMPUTE_STREAM_MAX; i++) {
+        done = dao_smaller(done, replayer->streams[lane_of(i)].done);
     }
-    if (steps == 1) {
+    return done;
+}
+
+/* A lane has ended a kernel, and comes to the next one. */
+static void end_kernel(replayer_t *replayer, stream_state_t *lane, uint64_t before)
+{
+    uint64_t kernels = replayer->play->kernel_count, half = replayer->play->step_count / 2 * kernels;
+    uint64_t all_before = replayer->kernels_done;
+    replayer->kernels_done = find_kernels_done(replayer);
+    if (all_before < kernels && replayer->kernels_done >= kernels) {
         replayer->result.first_step_ns = replayer->now_ns;
     }
-    if (steps == replayer->play->step_count / 2) {
-        replayer->half_ns = replayer->now_ns;
+    if (before < half && lane->done >= half) {
+        lane->half_ns = replayer->now_ns;
     }
 }
 
@@ -193,35 +240,60 @@ static void advance(replayer_t *replayer, uint64_t time_ns)
     DAO_ASSERT(time_ns >= replayer->now_ns);
     double passed_ns = (double)(time_ns - replayer->now_ns);
     replayer->now_ns = time_ns;
-    for (uint32_t i = 0; i < DAO_SWAP_STREAM_COUNT; i++) {
+    for (uint32_t i = 0; i < LANE_COUNT; i++) {
         stream_state_t *stream = &replayer->streams[i];
         stream->left_bytes -= stream->is_running ? stream->speed * passed_ns : 0;
         if (stream->is_running && stream->end_ns == time_ns) {
-            DAO_ASSERT(stream->started == stream->done + 1);
+            uint64_t before = stream->done;
+            DAO_ASSERT(stream->started > before);
             stream->is_running = false;
             stream->speed = 0;
-            stream->done++;
-            if (i == DAO_SWAP_STREAM_COMPUTE) {
-                end_kernel(replayer, stream->done);
+            stream->done = stream->started;
+            if (is_compute(i)) {
+                end_kernel(replayer, stream, before);
             }
         }
     }
 }
 
-bool dao_swap_replay(const dao_swap_play_t *play, dao_swap_replay_t *out_replay)
+/* All is before its first operation. */
+static replayer_t begin(const dao_swap_play_t *play)
 {
     replayer_t replayer = {.play = play};
-    DAO_ASSERT(play->step_count >= 2);
-    replayer.counts[DAO_SWAP_STREAM_COMPUTE] = play->kernel_count;
-    for (uint32_t i = DAO_SWAP_STREAM_COMPUTE + 1; i < DAO_SWAP_STREAM_COUNT; i++) {
-        replayer.counts[i] = play->schedule->copy_count[i];
+    for (uint32_t i = 0; i < LANE_COUNT; i++) {
+        replayer.counts[i] = is_compute(i) ? play->kernel_count : play->schedule->copy_count[i];
+        replayer.streams[i].done = is_compute(i) ? NO_KERNEL : 0;
     }
-    const stream_state_t *compute = &replayer.streams[DAO_SWAP_STREAM_COMPUTE];
-    while (compute->done < (uint64_t)play->kernel_count * play->step_count) {
+    for (uint32_t k = play->kernel_count; k-- > 0;) {
+        replayer.streams[lane_of(play->kernel_streams != NULL ? play->kernel_streams[k] : 0)].done = k;
+    }
+    for (uint32_t i = 0; i < LANE_COUNT; i++) {
+        replayer.streams[i].started = replayer.streams[i].done;
+    }
+    return replayer;
+}
+
+/* What a step takes in the second half of the steps, on the lane that takes the longest. */
+static uint64_t step_ns_of(const replayer_t *replayer)
+{
+    uint32_t measured = replayer->play->step_count - replayer->play->step_count / 2;
+    uint64_t step_ns = 0;
+    for (uint32_t i = 0; i < DAO_SWAP_COMPUTE_STREAM_MAX; i++) {
+        const stream_state_t *lane = &replayer->streams[lane_of(i)];
+        step_ns = dao_larger(step_ns, (lane->end_ns - lane->half_ns + measured / 2) / measured);
+    }
+    return step_ns;
+}
+
+bool dao_swap_replay(const dao_swap_play_t *play, dao_swap_replay_t *out_replay)
+{
+    replayer_t replayer = begin(play);
+    DAO_ASSERT(play->step_count >= 2);
+    while (replayer.kernels_done < (uint64_t)play->kernel_count * play->step_count) {
         bool starts = true;
         while (starts) { /* a kernel or copy of no length ends at once, in the next round */
             starts = false;
-            for (uint32_t i = 0; i < DAO_SWAP_STREAM_COUNT; i++) {
+            for (uint32_t i = 0; i < LANE_COUNT; i++) {
                 starts = start_next(&replayer, i) || starts;
             }
         }
@@ -237,8 +309,7 @@ bool dao_swap_replay(const dao_swap_play_t *play, dao_swap_replay_t *out_replay)
         }
         advance(&replayer, next_ns);
     }
-    uint32_t measured = play->step_count - play->step_count / 2;
-    replayer.result.step_ns = (replayer.now_ns - replayer.half_ns + measured / 2) / measured;
+    replayer.result.step_ns = step_ns_of(&replayer);
     *out_replay = replayer.result;
     return true;
 }

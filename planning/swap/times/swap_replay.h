@@ -12,6 +12,7 @@ typedef struct dao_swap_play {
     uint32_t step_count;
     const uint64_t *kernel_times_ns; /* of one step, or of all */
     bool has_all_times;
+    const uint32_t *kernel_streams; /* the compute stream of each; NULL: all are on one */
     const dao_swap_tier_t *host, *file;
     dao_swap_stall_t *stalls;                  /* may be NULL */
     uint64_t *begin_ns[DAO_SWAP_STREAM_COUNT]; /* may be NULL; of each thing of the stream, in the last step

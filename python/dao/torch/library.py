@@ -9,6 +9,7 @@ from ctypes import c_void_p
 OUT, IN = 0, 1  # directions of a mover
 COMPUTE, HOST_IN, HOST_OUT = 0, 1, 2  # streams of a plan: kernels, and copies
 STREAM_COUNT = 5
+COMPUTE_STREAM_MAX = 4
 READ, WRITE = 0, 1
 
 
@@ -59,7 +60,7 @@ class SwapUse(Structure):
 
 class SwapKernel(Structure):
     _fields_ = [("time_ns", c_uint64), ("workspace_bytes", c_uint64), ("uses", c_void_p),
-                ("use_count", c_uint32), ("is_repeatable", c_bool)]
+                ("use_count", c_uint32), ("is_repeatable", c_bool), ("stream", c_uint32)]
 
 
 class SwapTier(Structure):
@@ -87,7 +88,7 @@ class SwapBound(Structure):
 class SwapCopy(Structure):
     _fields_ = [("tensor", c_uint32), ("is_in", c_bool), ("is_file", c_bool), ("offset_bytes", c_uint64),
                 ("size_bytes", c_uint64), ("address_bytes", c_uint64), ("slot_bytes", c_uint64),
-                ("done", c_int32 * STREAM_COUNT)]
+                ("done", c_int32 * STREAM_COUNT), ("done_beside", c_int32 * (COMPUTE_STREAM_MAX - 1))]
 
 
 class SwapSchedule(Structure):

@@ -45,8 +45,8 @@ class Problem:
         uses = array_of(SwapUse, "Ii", ((code >> 1 & 0xffffffff, code & 1) for code in codes), len(codes))
         address, its_bytes = ctypes.addressof(uses), ctypes.sizeof(SwapUse)
         firsts = itertools.accumulate(counts, initial=0)
-        kernels = array_of(SwapKernel, "QQPI?", (
-            (time_ns, bytes_, address + first * its_bytes, count, False) for time_ns, bytes_, first, count
+        kernels = array_of(SwapKernel, "QQPI?I", (
+            (time_ns, bytes_, address + first * its_bytes, count, False, 0) for time_ns, bytes_, first, count
             in zip(learner.times_ns, staying_bytes, firsts, counts)), len(counts))
         self.kept, self.speeds = (tensors, uses, kernels), (in_speed, out_speed)
         self.problem = SwapProblem(

@@ -335,9 +335,7 @@ static const dao_swap_kernel_t hand_kernels[] = {{.uses = &writes_a, .use_count 
 #define N DAO_SWAP_NO_WAIT
 #define AFTER(kernels, in, out)                                                                              \
     {                                                                                                        \
-        {                                                                                                    \
-            (kernels), (in), (out), N, N                                                                     \
-        }                                                                                                    \
+        .done = {(kernels), (in), (out), N, N}, .done_beside = { N, N, N }                                   \
     }
 
 static dao_swap_copy_t hand_out = {.tensor = A, .size_bytes = 64, .after = AFTER(1, N, N)};

@@ -39,13 +39,17 @@ typedef struct counter {
     uint64_t used_bytes;
 } counter_t;
 
+/* Streams of copies by their numbers, and a lane for each compute stream: 0, then those behind the others.
+   What a lane has done is the number of its first kernel that has not ended, over all lanes and steps. */
+#define LANE_COUNT (DAO_SWAP_STREAM_COUNT + DAO_SWAP_COMPUTE_STREAM_MAX - 1)
+
 typedef struct machine {
     const dao_swap_problem_t *problem;
     const dao_swap_schedule_t *schedule;
     uint32_t step_count;
     uint32_t first_use[256]; /* of each kernel */
-    uint32_t counts[DAO_SWAP_STREAM_COUNT];
-    uint64_t started[DAO_SWAP_STREAM_COUNT], done[DAO_SWAP_STREAM_COUNT];
+    uint32_t counts[LANE_COUNT];
+    uint64_t started[LANE_COUNT], done[LANE_COUNT];
     cell_t *arenas[ARENA_COUNT];
     uint64_t sizes[ARENA_COUNT];
     uint64_t versions[256]; /* of each tensor */
@@ -102,6 +106,61 @@ static bool reads(dao_access_t access)
     return access != DAO_ACCESS_WRITE;
 }
 
+/* Of a tensor in a kernel: whether it is used, and whether it is only written. */
+static bool is_used(const dao_swap_kernel_t *kernel, uint32_t tensor, bool *out_is_written_only)
+{
+    bool is_used = false, is_read = false;
+    for (uint32_t u = 0; u < kernel->use_count; u++) {
+        is_used = is_used || kernel->uses[u].tensor == tensor;
+        is_read = is_read || (kernel->uses[u].tensor == tensor && reads(kernel->uses[u].access));
+    }
+    *out_is_written_only = is_used && !is_read;
+    return is_used;
+}
+
+static bool is_compute(uint32_t lane)
+{
+    return lane == DAO_SWAP_STREAM_COMPUTE || lane >= DAO_SWAP_STREAM_COUNT;
+}
+
+static uint32_t lane_of(const machine_t *machine, uint64_t kernel)
+{
+    uint32_t compute = machine->problem->kernels[kernel % machine->problem->kernel_count].stream;
+    return compute == 0 ? (uint32_t)DAO_SWAP_STREAM_COMPUTE : DAO_SWAP_STREAM_COUNT + compute - 1;
+}
+
+/* The first kernel of a lane from `kernel` on; UINT64_MAX: there is none. */
+static uint64_t next_kernel(const machine_t *machine, uint32_t lane, uint64_t kernel)
+{
+    uint64_t end = kernel + machine->problem->kernel_count;
+    while (kernel < end && lane_of(machine, kernel) != lane) {
+        kernel++;
+    }
+    return kernel < end ? kernel : UINT64_MAX;
+}
+
+static bool writes_tensor(const dao_swap_kernel_t *kernel, uint32_t tensor)
+{
+    bool writes = false;
+    for (uint32_t u = 0; u < kernel->use_count; u++) {
+        writes = writes || (kernel->uses[u].tensor == tensor && kernel->uses[u].access != DAO_ACCESS_READ);
+    }
+    return writes;
+}
+
+/* The content that a kernel reads: of the last kernel before it, in the step's order, that writes the
+   tensor. */
+static uint64_t version_before(const machine_t *machine, uint64_t run, uint32_t tensor)
+{
+    uint32_t count = machine->problem->kernel_count;
+    for (uint64_t before = run; before-- > 0 && run - before <= count;) {
+        if (writes_tensor(&machine->problem->kernels[before % count], tensor)) {
+            return before + 1;
+        }
+    }
+    return 0;
+}
+
 /* Returns true if an earlier use of the kernel names the same tensor; joins the accesses of all uses. */
 static bool is_repeated(const dao_swap_kernel_t *kernel, uint32_t use, bool *out_reads, bool *out_writes)
 {
@@ -134,16 +193,18 @@ static void hold_kernel(machine_t *machine, uint32_t k, bool takes)
          kernel->workspace_bytes, true, takes);
 }
 
-static void check_reads(machine_t *machine, uint32_t k)
+static void check_reads(machine_t *machine, uint64_t run)
 {
+    uint32_t k = (uint32_t)(run % machine->problem->kernel_count);
     const dao_swap_kernel_t *kernel = &machine->problem->kernels[k];
     for (uint32_t u = 0; u < kernel->use_count && !machine->failed; u++) {
         uint32_t tensor = kernel->uses[u].tensor;
+        uint64_t version = version_before(machine, run, tensor);
         uint64_t address = machine->schedule->use_address[machine->first_use[k] + u];
         for (uint64_t i = 0;
              reads(kernel->uses[u].access) && i < machine->problem->tensors[tensor].size_bytes; i++) {
             const cell_t *cell = cell_at(machine, DEVICE, address + i);
-            if (cell->tensor != tensor || cell->offset != i || cell->version != machine->versions[tensor]) {
+            if (cell->tensor != tensor || cell->offset != i || cell->version != version) {
                 fail(machine, "reads other bytes than it should", DAO_SWAP_STREAM_COMPUTE, k);
                 return;
             }
@@ -162,15 +223,16 @@ static void write_cells(machine_t *machine, int arena, uint64_t begin, uint32_t 
     }
 }
 
-static void end_kernel(machine_t *machine, uint32_t k)
+static void end_kernel(machine_t *machine, uint64_t run)
 {
+    uint32_t k = (uint32_t)(run % machine->problem->kernel_count);
     const dao_swap_kernel_t *kernel = &machine->problem->kernels[k];
     write_cells(machine, DEVICE, machine->schedule->workspace_address[k], UINT32_MAX, 0,
                 kernel->workspace_bytes);
     for (uint32_t u = 0; u < kernel->use_count; u++) {
         uint32_t tensor = kernel->uses[u].tensor;
         if (kernel->uses[u].access != DAO_ACCESS_READ) {
-            machine->versions[tensor] = machine->done[DAO_SWAP_STREAM_COMPUTE] + 1;
+            machine->versions[tensor] = run + 1;
             write_cells(machine, DEVICE, machine->schedule->use_address[machine->first_use[k] + u], tensor, 0,
                         machine->problem->tensors[tensor].size_bytes);
         }
@@ -200,17 +262,18 @@ static bool may_start(const machine_t *machine, uint32_t stream)
 {
     uint32_t count = machine->counts[stream];
     if (count == 0 || machine->started[stream] > machine->done[stream] ||
-        machine->started[stream] == (uint64_t)count * machine->step_count) {
+        machine->started[stream] >= (uint64_t)count * machine->step_count) {
         return false;
     }
     uint64_t step = machine->started[stream] / count;
     uint32_t at = (uint32_t)(machine->started[stream] % count);
-    const dao_swap_fence_t *fence = stream == DAO_SWAP_STREAM_COMPUTE
-                                        ? &machine->schedule->kernel_after[at]
-                                        : &machine->schedule->copies[stream][at].after;
-    for (uint32_t i = 0; i < DAO_SWAP_STREAM_COUNT; i++) {
-        int64_t needed = (int64_t)step * machine->counts[i] + fence->done[i];
-        if (fence->done[i] != DAO_SWAP_NO_WAIT && needed > (int64_t)machine->done[i]) {
+    const dao_swap_fence_t *fence = is_compute(stream) ? &machine->schedule->kernel_after[at]
+                                                       : &machine->schedule->copies[stream][at].after;
+    for (uint32_t i = 0; i < LANE_COUNT; i++) {
+        int32_t done =
+            i < DAO_SWAP_STREAM_COUNT ? fence->done[i] : fence->done_beside[i - DAO_SWAP_STREAM_COUNT];
+        int64_t needed = (int64_t)step * machine->counts[i] + done;
+        if (done != DAO_SWAP_NO_WAIT && needed > 0 && (uint64_t)needed > machine->done[i]) {
             return false;
         }
     }
@@ -247,7 +310,7 @@ static void check_there(machine_t *machine, uint32_t stream, uint64_t begin, uin
 static void count_start(machine_t *machine, uint32_t stream, uint32_t at)
 {
     const counter_t *counter = machine->counter;
-    if (stream != DAO_SWAP_STREAM_COMPUTE) {
+    if (!is_compute(stream)) {
         const dao_swap_copy_t *copy = &machine->schedule->copies[stream][at];
         bool is_first =
             machine->started[stream] < machine->counts[stream]; /* what leaves is in its slot already */
@@ -289,17 +352,49 @@ static void count_left(machine_t *machine)
     }
 }
 
-static void count_end(machine_t *machine, uint32_t stream, uint32_t at)
+/* The last kernel in the step's order, at least `run`, up to which all that use a tensor have ended.
+   UINT64_MAX: one before `run` has not. */
+static uint64_t last_ended(const machine_t *machine, uint64_t run, uint32_t tensor)
+{
+    uint64_t last = UINT64_MAX,
+             first = run > machine->problem->kernel_count ? run - machine->problem->kernel_count : 0;
+    bool ignored;
+    for (uint64_t r = first; r <= run + machine->problem->kernel_count; r++) {
+        if (is_used(&machine->problem->kernels[r % machine->problem->kernel_count], tensor, &ignored)) {
+            if (r >= machine->done[lane_of(machine, r)]) {
+                break;
+            }
+            last = r >= run ? r : UINT64_MAX;
+        }
+    }
+    return last;
+}
+
+/* What the latest use of a tensor says of its bytes. */
+static void count_behind(machine_t *machine, uint64_t run, uint32_t tensor)
 {
     counter_t *counter = machine->counter;
-    const dao_swap_kernel_t *kernel = &machine->problem->kernels[at];
-    if (stream == DAO_SWAP_STREAM_COMPUTE) {
-        for (uint32_t u = 0; u < kernel->use_count; u++) {
-            uint64_t begin = counter->begin[kernel->uses[u].tensor];
-            const uint64_t *behind =
-                counter->behind + (machine->first_use[at] + u) * counter->schedule.arena_bytes;
+    uint64_t last = last_ended(machine, run, tensor), begin = counter->begin[tensor];
+    uint32_t k = (uint32_t)(last % machine->problem->kernel_count);
+    const dao_swap_kernel_t *kernel = &machine->problem->kernels[k];
+    for (uint32_t u = 0; last != UINT64_MAX && u < kernel->use_count; u++) {
+        const uint64_t *behind =
+            counter->behind + (machine->first_use[k] + u) * counter->schedule.arena_bytes;
+        if (kernel->uses[u].tensor == tensor) {
             memcpy(counter->leaves + begin, behind + begin,
-                   machine->problem->tensors[kernel->uses[u].tensor].size_bytes * sizeof(*behind));
+                   machine->problem->tensors[tensor].size_bytes * sizeof(*behind));
+        }
+    }
+}
+
+static void count_end(machine_t *machine, uint32_t stream, uint64_t run)
+{
+    counter_t *counter = machine->counter;
+    if (is_compute(stream)) {
+        uint32_t at = (uint32_t)(run % machine->problem->kernel_count);
+        const dao_swap_kernel_t *kernel = &machine->problem->kernels[at];
+        for (uint32_t u = 0; u < kernel->use_count; u++) {
+            count_behind(machine, run, kernel->uses[u].tensor);
         }
         for (uint64_t i = 0; i < kernel->workspace_bytes; i++) {
             counter->leaves[machine->schedule->workspace_address[at] + i] = DIES;
@@ -311,10 +406,10 @@ static void count_end(machine_t *machine, uint32_t stream, uint32_t at)
 static void start(machine_t *machine, uint32_t stream)
 {
     uint32_t at = (uint32_t)(machine->started[stream] % machine->counts[stream]);
-    if (stream == DAO_SWAP_STREAM_COMPUTE) {
+    if (is_compute(stream)) {
         hold_kernel(machine, at, true);
         if (!machine->failed) {
-            check_reads(machine, at);
+            check_reads(machine, machine->started[stream]);
         }
     } else {
         hold_copy(machine, stream, &machine->schedule->copies[stream][at], true);
@@ -322,32 +417,34 @@ static void start(machine_t *machine, uint32_t stream)
     if (machine->counter != NULL) {
         count_start(machine, stream, at);
     }
-    machine->started[stream]++;
+    machine->started[stream] = is_compute(stream) ? next_kernel(machine, stream, machine->started[stream] + 1)
+                                                  : machine->started[stream] + 1;
 }
 
 static void end(machine_t *machine, uint32_t stream)
 {
-    uint32_t at = (uint32_t)(machine->done[stream] % machine->counts[stream]);
-    if (stream == DAO_SWAP_STREAM_COMPUTE) {
+    uint64_t run = machine->done[stream];
+    uint32_t at = (uint32_t)(run % machine->counts[stream]);
+    if (is_compute(stream)) {
         hold_kernel(machine, at, false);
-        end_kernel(machine, at);
+        end_kernel(machine, run);
     } else {
         hold_copy(machine, stream, &machine->schedule->copies[stream][at], false);
         end_copy(machine, &machine->schedule->copies[stream][at]);
     }
-    machine->done[stream]++;
+    machine->done[stream] = machine->started[stream];
     if (machine->counter != NULL) {
-        count_end(machine, stream, at);
+        count_end(machine, stream, run);
     }
 }
 
 /* Starts or ends something. False if nothing can happen any more. */
 static bool act(machine_t *machine, uint64_t *random)
 {
-    uint32_t choices[2 * DAO_SWAP_STREAM_COUNT], count = 0;
-    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
+    uint32_t choices[2 * LANE_COUNT], count = 0;
+    for (uint32_t stream = 0; stream < LANE_COUNT; stream++) {
         if (machine->started[stream] > machine->done[stream]) {
-            choices[count++] = stream + DAO_SWAP_STREAM_COUNT;
+            choices[count++] = stream + LANE_COUNT;
         } else if (may_start(machine, stream)) {
             choices[count++] = stream;
         }
@@ -356,10 +453,10 @@ static bool act(machine_t *machine, uint64_t *random)
         return false;
     }
     uint32_t choice = choices[dao_random_next(random) % count];
-    if (choice < DAO_SWAP_STREAM_COUNT) {
+    if (choice < LANE_COUNT) {
         start(machine, choice);
     } else {
-        end(machine, choice - DAO_SWAP_STREAM_COUNT);
+        end(machine, choice - LANE_COUNT);
     }
     return true;
 }
@@ -407,18 +504,6 @@ static void prepare(machine_t *machine)
     }
 }
 
-/* Of a tensor in a kernel: whether it is used, and whether it is only written. */
-static bool is_used(const dao_swap_kernel_t *kernel, uint32_t tensor, bool *out_is_written_only)
-{
-    bool is_used = false, is_read = false;
-    for (uint32_t u = 0; u < kernel->use_count; u++) {
-        is_used = is_used || kernel->uses[u].tensor == tensor;
-        is_read = is_read || (kernel->uses[u].tensor == tensor && reads(kernel->uses[u].access));
-    }
-    *out_is_written_only = is_used && !is_read;
-    return is_used;
-}
-
 /* Says of each use what its bytes do behind it: nothing, or die if the next one only writes. */
 static void note_deaths(const machine_t *machine, counter_t *counter)
 {
@@ -443,6 +528,9 @@ static void note_way(const machine_t *machine, counter_t *counter, const dao_swa
 {
     const dao_swap_problem_t *problem = machine->problem;
     int64_t count = problem->kernel_count, done = copy->after.done[DAO_SWAP_STREAM_COMPUTE];
+    for (uint32_t i = 0; i < DAO_SWAP_COMPUTE_STREAM_MAX - 1; i++) {
+        done = copy->after.done_beside[i] > done ? copy->after.done_beside[i] : done;
+    }
     uint32_t k = (uint32_t)(((done - 1) % count + count) % count);
     bool ignored;
     while (!is_used(&problem->kernels[k], copy->tensor, &ignored)) {
@@ -575,9 +663,10 @@ bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule
 {
     machine_t machine = {.problem = problem, .schedule = schedule, .step_count = step_count};
     counter_t counter = {0};
-    machine.counts[DAO_SWAP_STREAM_COMPUTE] = problem->kernel_count;
-    for (uint32_t stream = 1; stream < DAO_SWAP_STREAM_COUNT; stream++) {
-        machine.counts[stream] = schedule->copy_count[stream];
+    for (uint32_t lane = 0; lane < LANE_COUNT; lane++) {
+        machine.counts[lane] = is_compute(lane) ? problem->kernel_count : schedule->copy_count[lane];
+        machine.done[lane] = is_compute(lane) ? next_kernel(&machine, lane, 0) : 0;
+        machine.started[lane] = machine.done[lane];
     }
     for (uint32_t k = 0; k + 1 < problem->kernel_count; k++) {
         machine.first_use[k + 1] = machine.first_use[k] + problem->kernels[k].use_count;
@@ -592,8 +681,8 @@ bool swap_machine_run(const dao_swap_problem_t *problem, const dao_swap_schedule
     }
     while (!machine.failed && act(&machine, random)) {
     }
-    for (uint32_t stream = 0; stream < DAO_SWAP_STREAM_COUNT; stream++) {
-        if (machine.done[stream] != (uint64_t)machine.counts[stream] * step_count) {
+    for (uint32_t stream = 0; stream < LANE_COUNT; stream++) {
+        if (machine.done[stream] < (uint64_t)machine.counts[stream] * step_count) {
             fail(&machine, "never comes", stream, machine.done[stream]);
         }
     }

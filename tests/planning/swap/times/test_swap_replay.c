@@ -7,7 +7,8 @@ enum { NS_PER_S = 1000000000 };
 
 #define NOTHING                                                                                              \
     {                                                                                                        \
-        DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT             \
+        .done = {DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT},  \
+        .done_beside = {DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT, DAO_SWAP_NO_WAIT},                               \
     }
 
 static const uint64_t times_ns[] = {10, 20};
@@ -21,7 +22,7 @@ static dao_swap_play_t play;
 /* A copy in of 30 bytes between two kernels: it waits for the first one, and the second one for it. */
 static void begin(void)
 {
-    static const dao_swap_fence_t nothing = {NOTHING};
+    static const dao_swap_fence_t nothing = NOTHING;
     host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
     file = (dao_swap_tier_t){0};
     kernel_after[0] = kernel_after[1] = nothing;
