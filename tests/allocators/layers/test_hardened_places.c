@@ -96,6 +96,33 @@ static void handles_work_at_hardened_places(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
+static size_t count_call(dao_place_t place, size_t needed_bytes, void *user)
+{
+    (void)place;
+    (void)needed_bytes;
+    ++*(int *)user;
+    return 0;
+}
+
+static void what_is_larger_than_the_device_asks_nobody(void)
+{
+    for (int i = 0; i < 2; i++) {
+        int call_count = 0;
+        uint64_t id = 0;
+        CU_ASSERT_EQUAL_FATAL(library_start(i == 0 ? 0 : EVERYTHING), DAO_OK);
+        CU_ASSERT_EQUAL(dao_pressure_callback_add(places[2], count_call, &call_count, &id), DAO_OK);
+        CU_ASSERT_PTR_NULL(dao_alloc(places[2], 65 * MIB));
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "can never fit: the device has 67108864 bytes"));
+        CU_ASSERT_EQUAL(call_count, 0);
+        void *block = dao_alloc(places[2], 40 * MIB);
+        CU_ASSERT_PTR_NULL(dao_alloc(places[2], 40 * MIB));
+        CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "have to be freed or swapped out first"));
+        CU_ASSERT_EQUAL(call_count, 1);
+        CU_ASSERT_EQUAL(dao_free(places[2], block), DAO_OK);
+        CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    }
+}
+
 static void a_place_that_is_not_hardened_has_no_check(void)
 {
     CU_ASSERT_EQUAL_FATAL(library_start(0), DAO_OK);
@@ -271,6 +298,7 @@ static CU_TestInfo tests[] = {
     {"every place is hardened", every_place_is_hardened},
     {"a large block is looked at as a whole", a_large_block_is_looked_at_as_a_whole},
     {"handles work at hardened places", handles_work_at_hardened_places},
+    {"what is larger than the device asks nobody", what_is_larger_than_the_device_asks_nobody},
     {"a place that is not hardened has no check", a_place_that_is_not_hardened_has_no_check},
     {"places are hardened apart, over any strategy", places_are_hardened_apart_over_any_strategy},
     {"a place stays out of the hardening of all", a_place_stays_out_of_the_hardening_of_all},
