@@ -352,6 +352,18 @@ static void trim_gives_back_what_nothing_lives_in(void)
     check();
 }
 
+static void trim_keeps_no_more_than_it_may(void)
+{
+    give(take(8 * MIB));
+    uint64_t idle_bytes = stats_now().reserved_bytes;
+    if (idle_bytes > 0) { /* it caches */
+        size_t released_bytes = 0;
+        CU_ASSERT_EQUAL(allocator->ops->trim(allocator, (size_t)idle_bytes - 1, &released_bytes), DAO_OK);
+        CU_ASSERT_TRUE(released_bytes > 0 && stats_now().reserved_bytes == idle_bytes - released_bytes);
+        check();
+    }
+}
+
 static void peaks_stay_until_they_are_reset(void)
 {
     void *small = take(64 * KIB);
@@ -698,6 +710,7 @@ CU_TestInfo allocator_contract_tests[] = {
     {"a limit holds exactly", a_limit_holds_exactly},
     {"cached memory makes room under a limit", cached_memory_makes_room_under_a_limit},
     {"trim gives back what nothing lives in", trim_gives_back_what_nothing_lives_in},
+    {"trim keeps no more than it may", trim_keeps_no_more_than_it_may},
     {"peaks stay until they are reset", peaks_stay_until_they_are_reset},
     {"the largest hole can be had without growing", the_largest_hole_can_be_had_without_growing},
     {"destroy takes live blocks along", destroy_takes_live_blocks_along},
