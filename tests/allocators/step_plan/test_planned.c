@@ -395,6 +395,16 @@ static void limits_and_trimming_count_the_arena(void)
     CU_ASSERT_EQUAL(stats_now().failed_count, 0);
 }
 
+static void a_plan_that_was_reset_is_none(void)
+{
+    learn();
+    whole_step(false);
+    CU_ASSERT_TRUE(stats_now().has_plan);
+    CU_ASSERT_EQUAL(dao_planned_reset(allocator), DAO_OK);
+    CU_ASSERT_TRUE(stats_now().arena_bytes > 0); /* for the next one */
+    CU_ASSERT_FALSE(stats_now().has_plan);
+}
+
 static void nested_and_concurrent_steps_are_one(void)
 {
     step_begin();
@@ -847,6 +857,7 @@ static CU_TestInfo tests[] = {
     {"what goes as the next step begins has a place", what_goes_as_the_next_step_begins_has_a_place},
     {"wrong frees are told apart in the arena", wrong_frees_are_told_apart_in_the_arena},
     {"limits and trimming count the arena", limits_and_trimming_count_the_arena},
+    {"a plan that was reset is none", a_plan_that_was_reset_is_none},
     {"nested and concurrent steps are one", nested_and_concurrent_steps_are_one},
     {"requests pass by while it is disabled", requests_pass_by_while_it_is_disabled},
     {"counts of steps rule when a plan serves", counts_of_steps_rule_when_a_plan_serves},
