@@ -47,6 +47,16 @@ def code_only(text):
     return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.S)
 
 
+def seen_only(code):
+    """The same without what no caller can see: which way a compiler takes for the likely one, and that a
+    record is one record large, not two."""
+    def blank(found):
+        return " " * len(found.group(0))
+    if "__builtin_expect(" in code:
+        code = re.sub(r", (?:true|false|[01])(?=\))", blank, code)
+    return re.sub(r"(?<=calloc\()1(?=, sizeof)", blank, code)
+
+
 def negated(line):
     """`if (a) {` as `if (!(a)) {`."""
     return re.sub(r"\b(if|while) \((.*)\) \{$", r"\1 (!(\2)) {", line)
@@ -75,7 +85,7 @@ def mutants_of(text):
     lines = text.split("\n")
     code = code_only(text).split("\n")
     for number in lines_to_change(code):
-        line, shown = lines[number], code[number].rstrip()
+        line, shown = lines[number], seen_only(code[number]).rstrip()
         for name, pattern, replacement in TOKENS:
             for found in re.finditer(pattern, shown):
                 if name == "negate":

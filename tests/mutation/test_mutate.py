@@ -37,6 +37,14 @@ class Operators(unittest.TestCase):
         self.assertEqual(changes("return 31;"), {(1, "constant", "return 32;")})
         self.assertEqual(changes("return 0x1f;"), set())
 
+    def test_hints_and_sizes_of_one_record_stay(self):
+        self.assertEqual(changes("if (__builtin_expect(x, false)) {"),
+                         {(1, "negate", "if (!(__builtin_expect(x, false))) {")})
+        self.assertEqual(changes("t *x = dao_host_calloc(1, sizeof(*x));"), set())
+        self.assertEqual(changes("t *x = dao_host_calloc(n + 1, sizeof(*x));"),
+                         {(1, "plus", "t *x = dao_host_calloc(n - 1, sizeof(*x));"),
+                          (1, "constant", "t *x = dao_host_calloc(n + 2, sizeof(*x));")})
+
     def test_comments_texts_directives_and_checks_stay(self):
         self.assertEqual(changes("/* a < b", "   1 */", 'say = "a < b 1";'), {(3, "drop", ";")})
         self.assertEqual(changes("DAO_ASSERT(a < 1 &&", "    b < 1);"), set())
