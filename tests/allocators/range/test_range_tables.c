@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of a range: how large they become, and that they shrink. */
+#define _DEFAULT_SOURCE
 #include "allocators/range/range_internal.h"
 #include "tests/support/suite.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 static dao_status_t alloc_in(dao_range_t *packed, uint64_t *out_offset_bytes)
 {
@@ -73,8 +77,44 @@ static void tables_are_as_large_as_the_blocks_need(void)
     dao_range_destroy(packed);
 }
 
+static size_t resident_bytes(const void *table, size_t size_bytes)
+{
+    static unsigned char pages[128];
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), sum_bytes = 0;
+    CU_ASSERT_TRUE_FATAL(size_bytes <= sizeof(pages) * page_bytes);
+    CU_ASSERT_EQUAL(mincore((void *)(uintptr_t)table, size_bytes, pages), 0);
+    for (size_t i = 0; i < size_bytes / page_bytes; i++) {
+        sum_bytes += (pages[i] & 1u) * page_bytes;
+    }
+    return sum_bytes;
+}
+
+/* 4 KiB of starts are of 64 MiB: a block in each has all of them in memory, until only two blocks are left.
+ */
+static void starts_in_holes_take_no_memory(void)
+{
+    enum { COUNT = 128, APART_BYTES = 64 << 20 };
+    dao_range_t *range = NULL;
+    dao_range_config_t config = {.capacity_bytes = (uint64_t)COUNT * APART_BYTES};
+    CU_ASSERT_EQUAL_FATAL(dao_range_create(&config, &range), DAO_OK);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL(dao_range_alloc_at(range, i * APART_BYTES, 64 * KIB, 0), DAO_OK);
+    }
+    size_t starts_bytes = COUNT * 4 * KIB;
+    CU_ASSERT_EQUAL(resident_bytes(range->starts, starts_bytes), starts_bytes);
+    for (uint64_t i = 1; i + 1 < COUNT; i++) {
+        CU_ASSERT_EQUAL(free_in(range, i * APART_BYTES), DAO_OK);
+    }
+    dao_range_shrink(range);
+    CU_ASSERT_TRUE(resident_bytes(range->starts, starts_bytes) <= starts_bytes / 4); /* by 64 KiB */
+    CU_ASSERT_EQUAL(free_in(range, 0), DAO_OK);
+    CU_ASSERT_EQUAL(free_in(range, (uint64_t)(COUNT - 1) * APART_BYTES), DAO_OK);
+    dao_range_destroy(range);
+}
+
 static CU_TestInfo tests[] = {
     {"tables are as large as the blocks need", tables_are_as_large_as_the_blocks_need},
+    {"starts in holes take no memory", starts_in_holes_take_no_memory},
     CU_TEST_INFO_NULL,
 };
 
