@@ -207,6 +207,9 @@ static void engines_have_names(void)
     CU_ASSERT_EQUAL(engine, DAO_FILE_ENGINE_THREADS);
     CU_ASSERT_EQUAL(dao_file_engine_parse("threads", NULL), DAO_ERR_INVALID);
     CU_ASSERT_STRING_EQUAL(dao_file_engine_name((dao_file_engine_t)7), "unknown");
+    CU_ASSERT_EQUAL(dao_file_engine_check(DAO_FILE_ENGINE_THREADS), DAO_OK);
+    CU_ASSERT_EQUAL(dao_file_engine_check((dao_file_engine_t)7), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_file_engine_check((dao_file_engine_t)-1), DAO_ERR_INVALID);
 }
 
 static CU_TestInfo tests[] = {

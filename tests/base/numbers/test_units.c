@@ -236,6 +236,15 @@ static void rounding_reaches_the_next_unit(void)
     shows(dao_units_format_time, 999999999, "1.0 s");
 }
 
+static void switches_are_off_or_on(void)
+{
+    gives(dao_units_parse_switch, "0", 0);
+    gives(dao_units_parse_switch, "1", 1);
+    refuses(dao_units_parse_switch, "", DAO_ERR_INVALID);
+    refuses(dao_units_parse_switch, "2", DAO_ERR_INVALID);
+    refuses(dao_units_parse_switch, "on", DAO_ERR_INVALID);
+}
+
 static CU_TestInfo tests[] = {
     {"every unit of bytes is exact", every_unit_of_bytes_is_exact},
     {"people write units in many ways", people_write_units_in_many_ways},
@@ -249,6 +258,7 @@ static CU_TestInfo tests[] = {
     {"a refusal says what is allowed", a_refusal_says_what_is_allowed},
     {"texts are for people", texts_are_for_people},
     {"rounding reaches the next unit", rounding_reaches_the_next_unit},
+    {"switches are off or on", switches_are_off_or_on},
     CU_TEST_INFO_NULL,
 };
 

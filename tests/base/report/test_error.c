@@ -95,6 +95,14 @@ static void a_failure_is_kept_with_its_message(void)
     CU_ASSERT_EQUAL(dao_last_vendor_code(), 0);
 }
 
+static void a_failure_without_a_message_has_not_the_last_ones(void)
+{
+    (void)dao_error(DAO_ERR_BUSY, "the one before");
+    CU_ASSERT_EQUAL(dao_error(DAO_ERR_INVALID, "%s", ""), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_INVALID);
+    CU_ASSERT_PTR_NULL(strstr(dao_last_message(), "before"));
+}
+
 static void a_long_message_is_cut(void)
 {
     char text[2 * DAO_ERROR_MESSAGE_BYTES];
@@ -145,6 +153,7 @@ static CU_TestInfo tests[] = {
     {"a message is one line of UTF-8", a_message_is_one_line_of_utf8},
     {"a prefix is made printable, too", a_prefix_is_made_printable_too},
     {"a failure is kept with its message", a_failure_is_kept_with_its_message},
+    {"a failure without a message has not the last one's", a_failure_without_a_message_has_not_the_last_ones},
     {"a long message is cut", a_long_message_is_cut},
     {"each thread has its own", each_thread_has_its_own},
     {"a record carries a failure to another time", a_record_carries_a_failure_to_another_time},
