@@ -180,8 +180,11 @@ static void a_named_capacity_asks_pressure_callbacks(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(block);
     uint64_t id = 0;
     CU_ASSERT_EQUAL_FATAL(dao_pressure_callback_add(device, free_block, &block, &id), DAO_OK);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 56 * MIB), DAO_OK); /* what is free is refused at first */
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(NULL, &executor), DAO_OK);
     CU_ASSERT_PTR_NOT_NULL(block);
+    CU_ASSERT_TRUE(capacity_of(executor) <= 8 * MIB);
+    CU_ASSERT_EQUAL(dao_limit_set(device, 0), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_executor_create(&config, &executor), DAO_OK);
     CU_ASSERT_PTR_NULL(block);
