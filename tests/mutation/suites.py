@@ -90,8 +90,10 @@ class Build:
         return path if os.path.isabs(path) else None
 
     def suites_in(self, folder, whole):
+        """Those of its files; NAME_pages is one that a build has twice, the second time with other sizes."""
         pattern = os.path.join(self.root, "tests", folder, "**" if whole else "", "test_*.c")
-        return [self.name_of(os.path.basename(path)[:-2]) for path in glob.glob(pattern, recursive=True)]
+        names = [os.path.basename(path)[:-2] for path in glob.glob(pattern, recursive=True)]
+        return [self.name_of(name) for name in names] + [name + "_pages" for name in names]
 
     def name_of(self, suite):
         """Its name in this build: some suites run on the loopback driver alone."""
