@@ -100,10 +100,11 @@ class Build:
         return suite if suite in self.tests else suite + "_loopback"
 
     def suites_of(self, source):
-        """Its own suite, those of its room, of the rooms around it, of its layer, then of those that stand on
-        it; short ones first."""
+        """Its own suite, without and with the loopback driver, those of its room, of the rooms around it, of
+        its layer, then of those that stand on it; short ones first."""
         room, name = os.path.split(source)
-        groups = [[self.name_of(f"test_{name[:-2]}")], self.suites_in(room, True)]
+        own = f"test_{name[:-2]}"
+        groups = [[self.name_of(own)], [own + "_loopback"], self.suites_in(room, True)]
         while os.path.dirname(room):
             room = os.path.dirname(room)
             groups.append(self.suites_in(room, False))

@@ -71,6 +71,8 @@ class Suites(unittest.TestCase):
         self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
         self.assertEqual(self.build.suites_of("allocators/slab/slab.c")[0], "test_slab")
         self.assertIn("test_allocators_loopback", self.build.suites_of("allocators/slab/slab.c"))
+        self.assertEqual(self.build.suites_of("runtime/handles/share.c")[:2],
+                         ["test_share", "test_share_loopback"])
         self.assertIn("test_executor_plan_pages",
                       self.build.suites_of("runtime/executor/plans/plan_compile.c"))
         self.assertIn("test_library_snapshot", self.build.suites_of("runtime/observe/snapshot_pickle.c"))
