@@ -346,6 +346,24 @@ static void views_agree_with_the_model(void)
     }
 }
 
+/* As others count strides, who look at those of dimensions of one element, too. */
+static void a_dimension_of_one_keeps_a_layout_contiguous(void)
+{
+    static const int64_t shape[] = {3, 4};
+    static const int64_t expected[][3] = {{12, 4, 1}, {4, 4, 1}, {4, 1, 1}};
+    dao_tensor_t *tensor = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_tensor_empty(host, DAO_TYPE_F32, 2, shape, &tensor), DAO_OK);
+    for (int32_t dimension = 0; dimension < 3; dimension++) {
+        dao_tensor_t *view = NULL;
+        CU_ASSERT_EQUAL_FATAL(dao_tensor_unsqueeze(tensor, dimension, &view), DAO_OK);
+        for (int32_t i = 0; i < 3; i++) {
+            CU_ASSERT_EQUAL(dao_tensor_strides(view)[i], expected[dimension][i]);
+        }
+        CU_ASSERT_EQUAL(dao_tensor_release(view), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_tensor_release(tensor), DAO_OK);
+}
+
 /* ---- bounds ---- */
 
 static dao_status_t try_layout(size_t memory_bytes, size_t offset_bytes, int32_t rank, const int64_t *shape,
@@ -641,6 +659,7 @@ static void any_missing_resource_is_answered(void)
 
 static CU_TestInfo tests[] = {
     {"views agree with the model", views_agree_with_the_model},
+    {"a dimension of one keeps a layout contiguous", a_dimension_of_one_keeps_a_layout_contiguous},
     {"bounds are exact", bounds_are_exact},
     {"huge shapes and strides overflow nothing", huge_shapes_and_strides_overflow_nothing},
     {"huge arguments of views overflow nothing", huge_arguments_of_views_overflow_nothing},
