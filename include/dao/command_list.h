@@ -102,9 +102,9 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_least_capacity(const dao_com
  * @param work_limit  As that of dao_swap_plan_config_t: 0 looks for a plan until none better is found, 1
  *                    takes the first one; then a better one is looked for meanwhile, and followed once it is
  *                    there.
- * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for an executor that learns no steps, kernels on
- *         other streams than 0, or a plan that cannot be followed; DAO_ERR_KERNEL_TOO_LARGE for a capacity
- *         below dao_command_list_least_capacity(), or where pinned tensors leave a kernel too little;
+ * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_UNSUPPORTED for an executor that learns no steps, or a plan that
+ *         cannot be followed; DAO_ERR_KERNEL_TOO_LARGE for a capacity below
+ *         dao_command_list_least_capacity(), or where pinned tensors leave a kernel too little;
  *         DAO_ERR_HOST_FULL where host and file do not hold what has to leave; DAO_ERR_LIMIT where pinned
  *         tensors leave no room to measure the link; DAO_ERR_COPY_FAILED; DAO_ERR_BUSY after a failure that
  *         dao_executor_sync() has not reported yet; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED;

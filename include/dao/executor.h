@@ -190,7 +190,8 @@ typedef struct dao_executor_config {
        dao_executor_stats_t::paged_plan_count tells. */
     dao_swap_addresses_t addresses;
     /** Compute streams of its own that kernels may run on (dao_kernel_t::stream_index), at most
-       DAO_EXECUTOR_STREAM_COUNT_MAX; 0: one. A step with kernels on others than stream 0 has no plan. */
+       DAO_EXECUTOR_STREAM_COUNT_MAX; 0: one. Plans for steps of several only copy: kernels run again in those
+       of one. */
     uint32_t stream_count;
     /**
      * NULL, or as many streams as the executor has compute streams, of the same device, on which kernels run
@@ -607,8 +608,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
  * Writes the step that ended last as a file that all commands of `dao` read (docs/formats.md): its kernels
  * and tensors with their names, accesses and sizes, what lives on, what may run again, and the times. Times
  * are those that were measured, which is so once the step has come for the second time; before, the program's
- * dao_kernel_t::cost_ns, also for steps of several compute streams. An operand of some bytes
- * (dao_kernel_t::spans) stands as the whole tensor.
+ * dao_kernel_t::cost_ns. An operand of some bytes (dao_kernel_t::spans) stands as the whole tensor.
  *
  * @param executor  Borrowed.
  * @param path      Of a file that is made, or made anew.
@@ -663,7 +663,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, cons
     X(uint64_t, again_count, "kernels run again, as plans or what was left of one needed them")              \
     X(uint64_t, again_ns, "their time, by the measurements that their plans were made with")                 \
     X(uint64_t, save_count, "contents that a plan gave up, copied out as they might still be asked for")     \
-    X(uint64_t, unplanned_count, "steps that moved tensors and have no plan, as they use several streams")   \
+    X(uint64_t, unplanned_count, "steps on several streams that have no plan, as plans may not copy")        \
     X(uint64_t, measured_step_count, "steps that were measured")                                             \
     X(uint64_t, stall_in_ns, "kernels waited for data")                                                      \
     X(uint64_t, stall_out_ns, "kernels waited for room")                                                     \

@@ -19,8 +19,7 @@ dao_status_t dao_plan_replay_init(dao_plan_replay_t *replay, const dao_plan_repl
         most_uses = use_count > most_uses ? use_count : most_uses;
     }
     DAO_ASSERT(config->file != NULL || !dao_plan_replay_file_is_needed(config->schedule));
-    dao_status_t status =
-        dao_issue_order_init(&replay->order, config->schedule, config->problem->kernel_count, NULL);
+    dao_status_t status = dao_issue_order_init(&replay->order, config->schedule, config->problem, NULL);
     if (status != DAO_OK) {
         return status;
     }
@@ -118,7 +117,7 @@ dao_status_t dao_plan_replay_place(dao_plan_replay_t *replay, dao_plan_replay_re
         read(resident->tensor, resident->offset_bytes, resident->size_bytes, staging, replay->config.user);
         status = copy_now(replay, device_at(replay, resident->address_bytes), staging, resident->size_bytes);
     }
-    for (int i = 0; i < DAO_ISSUE_ORDER_STREAM_COUNT; i++) {
+    for (int i = 0; i < DAO_ISSUE_ORDER_LANE_COUNT; i++) {
         dao_stream_role_t role = dao_issue_order_roles[i];
         replay->first[role] = replay->base[role] = replay->config.timeline->streams[role].issued;
     }
@@ -128,10 +127,10 @@ dao_status_t dao_plan_replay_place(dao_plan_replay_t *replay, dao_plan_replay_re
 /* ---- a step ---- */
 
 /* What lies before the first step is over. */
-static uint64_t number_of(const void *user, uint32_t stream, int32_t done)
+static uint64_t number_of(const void *user, uint32_t lane, int64_t done)
 {
     const dao_plan_replay_t *replay = user;
-    dao_stream_role_t role = dao_issue_order_roles[stream];
+    dao_stream_role_t role = dao_issue_order_roles[lane];
     int64_t number = (int64_t)replay->base[role] + done;
     return number > (int64_t)replay->first[role] ? (uint64_t)number : 0;
 }
@@ -184,8 +183,10 @@ static dao_status_t queue_thing(dao_plan_replay_t *replay, dao_issue_operation_t
 {
     const dao_swap_schedule_t *schedule = replay->config.schedule;
     const dao_swap_copy_t *copy = dao_issue_order_copy(schedule, operation);
-    dao_stream_role_t role = dao_issue_order_roles[operation.stream];
-    dao_fence_t fence = dao_issue_order_fence_in_numbers(schedule, operation, number_of, replay);
+    dao_issue_place_t place = dao_issue_order_place(&replay->order, operation);
+    dao_stream_role_t role = dao_issue_order_roles[place.lane];
+    dao_fence_t fence =
+        dao_issue_order_fence_in_numbers(&replay->order, schedule, operation, number_of, replay);
     uint64_t number = 0;
     dao_status_t status = dao_timeline_before(replay->config.timeline, role, &fence);
     if (status == DAO_OK) {
@@ -194,7 +195,7 @@ static dao_status_t queue_thing(dao_plan_replay_t *replay, dao_issue_operation_t
     if (status == DAO_OK) {
         status = dao_timeline_after(replay->config.timeline, role, &number);
     }
-    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + operation.index + 1);
+    DAO_ASSERT(status != DAO_OK || number == replay->base[role] + place.index + 1);
     return status;
 }
 
@@ -205,8 +206,8 @@ dao_status_t dao_plan_replay_step(dao_plan_replay_t *replay)
     for (uint32_t i = 0; status == DAO_OK && i < replay->order.count; i++) {
         status = queue_thing(replay, replay->order.operations[i]);
     }
-    for (int i = 0; status == DAO_OK && i < DAO_ISSUE_ORDER_STREAM_COUNT; i++) {
-        replay->base[dao_issue_order_roles[i]] += replay->order.stream_counts[i];
+    for (int i = 0; status == DAO_OK && i < DAO_ISSUE_ORDER_LANE_COUNT; i++) {
+        replay->base[dao_issue_order_roles[i]] += replay->order.lane_counts[i];
     }
     return status;
 }

@@ -86,6 +86,28 @@ static dao_status_t make_file(dao_player_t *player, const dao_player_config_t *c
     return status == DAO_OK ? dao_plan_replay_file_init(&player->file, &file) : status;
 }
 
+/* The compute streams beside the first one. */
+static dao_status_t make_beside(dao_player_t *player, const dao_swap_problem_t *problem)
+{
+    dao_status_t status = DAO_OK;
+    for (uint32_t k = 0; status == DAO_OK && k < problem->kernel_count; k++) {
+        uint32_t stream = problem->kernels[k].stream;
+        if (stream != 0 && player->beside[stream] == NULL) {
+            status = dao_stream_create(player->device, &player->beside[stream]);
+            if (status == DAO_OK) {
+                dao_timeline_add_stream(&player->timeline, dao_timeline_compute(stream),
+                                        player->beside[stream]->backend);
+            }
+        }
+    }
+    return status;
+}
+
+dao_stream_t *dao_player_compute(const dao_player_t *player, const dao_swap_kernel_t *kernel)
+{
+    return kernel->stream == 0 ? player->streams[DAO_STREAM_ROLE_COMPUTE] : player->beside[kernel->stream];
+}
+
 dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *config)
 {
     dao_backend_stream_t *streams[DAO_STREAM_ROLE_COUNT];
@@ -104,7 +126,8 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
     }
     dao_timeline_init(&player->timeline, player->runtime->ops, player->runtime->device, streams);
     player->has_timeline = true;
-    status = has_file ? make_file(player, config) : DAO_OK;
+    status = make_beside(player, config->problem);
+    status = status == DAO_OK && has_file ? make_file(player, config) : status;
     dao_plan_replay_config_t replay = {.timeline = &player->timeline,
                                        .problem = config->problem,
                                        .schedule = config->schedule,
@@ -145,6 +168,9 @@ void dao_player_finish(dao_player_t *player)
     dao_device_window_destroy(player->window);
     for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
         dao_stream_destroy(player->streams[i]);
+    }
+    for (uint32_t i = 0; i < DAO_SWAP_COMPUTE_STREAM_MAX; i++) {
+        dao_stream_destroy(player->beside[i]);
     }
     for (int i = 0; i < DAO_FILE_DIRECTION_COUNT; i++) {
         dao_stream_destroy(player->file_streams[i]);

@@ -11,6 +11,7 @@ typedef struct dao_player {
     int32_t device;
     dao_runtime_t *runtime;
     dao_stream_t *streams[DAO_STREAM_ROLE_COUNT];
+    dao_stream_t *beside[DAO_SWAP_COMPUTE_STREAM_MAX]; /* compute streams 1 and on that kernels are on */
     dao_stream_t *file_streams[DAO_FILE_DIRECTION_COUNT];
     void *arena, *host, *staging;
     dao_device_pages_t pages;               /* of the arena */
@@ -47,6 +48,9 @@ DAO_NODISCARD dao_status_t dao_player_wait(dao_player_t *player);
 
 /* Waits for what is queued. */
 void dao_player_finish(dao_player_t *player);
+
+/* The compute stream on which a kernel of the problem is. */
+dao_stream_t *dao_player_compute(const dao_player_t *player, const dao_swap_kernel_t *kernel);
 
 /* Bytes that the copies of a stream move in a step. */
 uint64_t dao_player_stream_bytes(const dao_swap_schedule_t *schedule, dao_swap_stream_t stream);

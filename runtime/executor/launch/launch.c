@@ -249,13 +249,12 @@ static void set_addresses(const dao_engine_t *engine, dao_item_t *item, const da
     }
 }
 
-/* Behind the waits of the kernel's stream, in front of the kernel: has it measured. Steps of several streams
-   are not. */
+/* Behind the waits of the kernel's stream, in front of the kernel: has it measured. */
 static void measure(dao_engine_t *engine, const dao_item_t *item, const dao_placement_t *placement,
                     const dao_fence_t *fence)
 {
-    if (engine->profiler.state != DAO_PROFILER_IDLE && item->stream_index == 0) {
-        dao_profiler_before_kernel(&engine->profiler,
+    if (engine->profiler.state != DAO_PROFILER_IDLE) {
+        dao_profiler_before_kernel(&engine->profiler, role_of(item),
                                    placement->is_again ? DAO_PROFILER_AGAIN : engine->step_kernel, fence);
     }
 }
@@ -263,7 +262,6 @@ static void measure(dao_engine_t *engine, const dao_item_t *item, const dao_plac
 dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_placement_t *placement,
                               uint64_t *out_sequence)
 {
-    DAO_ASSERT(engine->plan == NULL || item->stream_index == 0); /* plans have one compute stream */
     dao_stream_role_t role = role_of(item);
     dao_fence_t fence = kernel_fence(engine, item, placement);
     dao_status_t status = dao_engine_before(engine, role, &fence);
@@ -309,9 +307,7 @@ dao_status_t dao_launch_queue(dao_engine_t *engine, dao_item_t *item, const dao_
     if (engine->plan == NULL && !placement->is_again) {
         dao_pace_queue(&engine->pace, role, *out_sequence, &fence, dao_prefetch_cost_ns(engine, item));
     }
-    if (item->stream_index == 0) {
-        dao_profiler_after(&engine->profiler, role);
-    }
+    dao_profiler_after(&engine->profiler, role);
     return launch_status != DAO_OK ? DAO_ERR_KERNEL_FAILED : DAO_OK;
 }
 

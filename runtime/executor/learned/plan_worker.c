@@ -63,6 +63,7 @@ static void describe_kernels(dao_plan_job_t *job, const dao_step_log_t *known, c
             .uses = first,
             .use_count = use_count,
             .is_repeatable = kernel->is_repeatable && may_repeat && use_count == kernel->use_count,
+            .stream = kernel->stream_index,
         };
     }
 }

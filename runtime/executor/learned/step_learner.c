@@ -276,7 +276,7 @@ static void follow(dao_step_learner_t *learner, dao_known_step_t *known)
 static bool is_worth_measuring(const dao_step_learner_t *learner)
 {
     const dao_known_step_t *known = learner->now;
-    if (known == NULL || known->log.has_streams) {
+    if (known == NULL) {
         return false;
     }
     if (known->plan != NULL) {
@@ -322,9 +322,6 @@ void dao_step_learner_kernel(dao_step_learner_t *learner, const dao_item_t *item
     }
     if (learner->now == NULL) {
         dao_step_log_name(&learner->log, item);
-    }
-    if (learner->log.has_streams && learner->engine->profiler.state == DAO_PROFILER_RUNNING) {
-        dao_profiler_reset(&learner->engine->profiler); /* it began as a step of one stream does */
     }
     if (index == 0 && learner->now != NULL) {
         follow(learner, learner->now);
@@ -461,19 +458,24 @@ static dao_known_step_t *recognize(dao_step_learner_t *learner)
     return known != NULL ? known : learn(learner);
 }
 
-/* Notes whether a plan is of use. That there is none, as the step uses several streams, is said once. */
+/* Notes whether a plan is of use. That there is none, as kernels could only run again and the step uses
+   several streams, is said once. */
 static void note_evictions(const dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_executor_stats_t *stats = &learner->engine->stats;
     bool evicts = stats->eviction_count > learner->eviction_count;
     bool is_first = evicts && !known->has_evicted;
+    bool is_unplanned =
+        known->log.has_streams && learner->engine->config.recompute_mode == DAO_RECOMPUTE_MODE_ONLY;
     known->has_evicted = known->has_evicted || evicts;
-    if (known->log.has_streams && evicts) {
+    if (is_unplanned && evicts) {
         stats->unplanned_count++;
     }
-    if (known->log.has_streams && is_first) {
+    if (is_unplanned && is_first) {
         dao_log(DAO_LOG_LEVEL_INFO,
-                "a step of %" PRIu32 " kernels on several compute streams gets no plan: plans have one",
+                "a step of %" PRIu32
+                " kernels on several compute streams gets no plan without copies: kernels "
+                "run again on one",
                 known->log.kernel_count);
     }
 }

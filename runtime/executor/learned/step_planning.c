@@ -75,7 +75,8 @@ static void count_step(dao_step_learner_t *learner, const dao_known_step_t *know
     stats->stall_out_ns += profiler->stall_ns[DAO_STALL_CAUSE_OUT];
     stats->stall_host_ns += profiler->stall_ns[DAO_STALL_CAUSE_HOST];
     if (known->plan != NULL && learner->measured_plan == known->plan) {
-        uint64_t compute_ns = sum_of_kernels(profiler); /* kernels may have taken longer than in the plan */
+        /* kernels may have taken longer than in the plan; those of several streams run beside each other */
+        uint64_t compute_ns = known->log.has_streams ? 0 : sum_of_kernels(profiler);
         uint64_t bound_ns = known->plan->bound_ns > compute_ns ? known->plan->bound_ns : compute_ns;
         stats->bound_ns += bound_ns;
         stats->forecast_ns += known->plan->schedule->step_ns;
@@ -381,10 +382,6 @@ dao_status_t dao_step_planning_first(dao_step_learner_t *learner, dao_known_step
     DAO_ASSERT(known->plan == NULL);
     if (moving_bytes(learner->engine, &known->log) <= dao_pins_free_bytes(learner->engine)) {
         return DAO_OK; /* nothing has to move: all of it has a place at once */
-    }
-    if (known->log.has_streams) {
-        return dao_error(DAO_ERR_UNSUPPORTED,
-                         "a step of kernels on several compute streams gets no plan: plans have one");
     }
     if (learner->engine->config.arena_bytes == 0) {
         return dao_error(DAO_ERR_KERNEL_TOO_LARGE, "with a capacity of 0 no kernel has room");

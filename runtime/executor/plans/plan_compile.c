@@ -364,8 +364,7 @@ static dao_status_t find_order(const dao_swap_problem_t *problem, dao_compiled_p
     bool has_writes = schedule->copy_count[DAO_SWAP_STREAM_FILE_OUT] > 0;
     dao_status_t status = has_writes ? dao_issue_order_times_init(&times, schedule, problem) : DAO_OK;
     if (status == DAO_OK) {
-        status =
-            dao_issue_order_init(&plan->order, schedule, problem->kernel_count, has_writes ? &times : NULL);
+        status = dao_issue_order_init(&plan->order, schedule, problem, has_writes ? &times : NULL);
     }
     dao_issue_order_times_finish(&times);
     return status;

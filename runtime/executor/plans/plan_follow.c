@@ -49,42 +49,44 @@ static dao_status_t mismatch(const dao_managed_t *tensor)
 
 /* ---- fences ---- */
 
-/* Numbers of a stream's operations, of this step or of the one before. */
-static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t stream, bool is_before)
+/* Numbers of a lane's operations, of this step or of the one before. */
+static uint64_t *sequences_of(const dao_compiled_plan_t *plan, uint32_t lane, bool is_before)
 {
     uint64_t *sequences = plan->sequences + (is_before ? plan->order.count : 0);
-    for (uint32_t i = 0; i < stream; i++) {
-        sequences += plan->order.stream_counts[i];
+    for (uint32_t i = 0; i < lane; i++) {
+        sequences += plan->order.lane_counts[i];
     }
     return sequences;
 }
 
-/* Returns the sequence number that `done` names: the done-th operation of the stream in this step or, for
+/* Returns the sequence number that `done` names: the done-th operation of the lane in this step or, for
    done <= 0, of the step before, counted from its end. What lies before that step is covered by its first
-   operation, as a stream keeps its order. */
-static uint64_t sequence_of(const void *user, uint32_t stream, int32_t done)
+   operation, as a lane keeps its order. */
+static uint64_t sequence_of(const void *user, uint32_t lane, int64_t done)
 {
     const dao_compiled_plan_t *plan = user;
-    uint32_t count = plan->order.stream_counts[stream];
+    uint32_t count = plan->order.lane_counts[lane];
     DAO_ASSERT(done <= (int64_t)count);
     if (done > 0) {
-        return sequences_of(plan, stream, false)[done - 1];
+        return sequences_of(plan, lane, false)[done - 1];
     }
     int64_t before = (int64_t)count + done;
-    return count > 0 ? sequences_of(plan, stream, true)[before > 0 ? before - 1 : 0] : 0;
+    return count > 0 ? sequences_of(plan, lane, true)[before > 0 ? before - 1 : 0] : 0;
 }
 
 static dao_fence_t fence_of(const dao_compiled_plan_t *plan, dao_issue_operation_t operation)
 {
-    dao_fence_t fence = dao_issue_order_fence_in_numbers(plan->schedule, operation, sequence_of, plan);
+    dao_fence_t fence =
+        dao_issue_order_fence_in_numbers(&plan->order, plan->schedule, operation, sequence_of, plan);
     dao_fence_join(&fence, &plan->extra);
     return fence;
 }
 
 static void number(dao_compiled_plan_t *plan, dao_issue_operation_t operation, uint64_t sequence)
 {
-    DAO_ASSERT(operation.index < plan->order.stream_counts[operation.stream]);
-    sequences_of(plan, operation.stream, false)[operation.index] = sequence;
+    dao_issue_place_t place = dao_issue_order_place(&plan->order, operation);
+    DAO_ASSERT(place.index < plan->order.lane_counts[place.lane]);
+    sequences_of(plan, place.lane, false)[place.index] = sequence;
 }
 
 /* ---- copies ---- */

@@ -32,7 +32,7 @@ struct dao_compiled_plan {
     uint32_t *first_uses;
     uint32_t *drop_first; /* of each operation, and one more: its first drop */
     uint32_t *drops;      /* roles that lie where an operation puts its bytes */
-    uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by streams */
+    uint64_t *sequences;  /* numbers of the operations of this step, then of the one before, by lanes */
     dao_plan_role_t *roles;
     uint32_t role_count;
     dao_device_window_t *window; /* its pages; NULL: it has none */

@@ -39,7 +39,7 @@ typedef struct dao_step_log_role {
 typedef struct dao_step_log {
     uint64_t epoch;   /* number of the step; tensors carry it with their role */
     bool is_broken;   /* something of the step is missing in it */
-    bool has_streams; /* a kernel is on another compute stream than the first: the step has no plan */
+    bool has_streams; /* a kernel is on another compute stream than the first */
     dao_step_log_kernel_t *kernels;
     uint32_t kernel_count, kernel_capacity;
     dao_step_log_use_t *uses;

@@ -5,9 +5,10 @@
                                    <-stall-><-------- time ----------->
 
    Ends are the timeline's events; begins are the profiler's own, recorded behind the waits. A stall is put
-   down to the copy that the kernel waited for and that ended last, or to the host if that copy ended
-   before the stall began. Events are used again after DAO_TIMELINE_SLOTS operations: an operation that is
-   looked at later than that spoils the measurement.
+   down to the copy or kernel that the kernel waited for and that ended last, or to the host if that ended
+   before the stall began. Each compute stream is measured by itself; a step takes what it takes the slowest.
+   Events are used again after DAO_TIMELINE_SLOTS operations: an operation that is looked at later than that
+   spoils the measurement.
 
    A copy for the step's first kernels may be over before the device has come to the step, while the one
    before still computes. So times count from an event at the step's begin, the origin, and nothing is
@@ -60,7 +61,7 @@ void dao_profiler_init(dao_profiler_t *profiler, dao_timeline_t *timeline)
 
 void dao_profiler_finish(dao_profiler_t *profiler)
 {
-    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+    for (int role = 0; role < DAO_TIMELINE_PACED_COUNT; role++) {
         for (uint32_t i = 0; profiler->slots[role] != NULL && i < DAO_TIMELINE_SLOTS; i++) {
             if (profiler->slots[role][i].begin != NULL) {
                 profiler->timeline->ops->event_destroy(profiler->slots[role][i].begin);
@@ -79,7 +80,10 @@ void dao_profiler_finish(dao_profiler_t *profiler)
 static bool has_slots(dao_profiler_t *profiler)
 {
     bool has_all = true;
-    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+    for (int role = 0; role < DAO_TIMELINE_PACED_COUNT; role++) {
+        if (profiler->timeline->streams[role].backend == NULL) {
+            continue;
+        }
         if (profiler->slots[role] == NULL) {
             profiler->slots[role] = dao_host_calloc(DAO_TIMELINE_SLOTS, sizeof(dao_profiler_slot_t));
         }
@@ -107,12 +111,12 @@ void dao_profiler_start(dao_profiler_t *profiler)
     profiler->state = DAO_PROFILER_RUNNING;
     profiler->is_spoilt = false;
     profiler->kernel_count = 0;
-    profiler->step_ns = 0;
+    memset(profiler->lane_ns, 0, sizeof(profiler->lane_ns));
     memset(profiler->stall_ns, 0, sizeof(profiler->stall_ns));
     memset(profiler->links, 0, sizeof(profiler->links));
     memset(profiler->is_crowded, 0, sizeof(profiler->is_crowded));
     profiler->lost_share = -1;
-    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+    for (int role = 0; role < DAO_TIMELINE_PACED_COUNT; role++) {
         profiler->copies[role].count = 0;
         profiler->next[role] = profiler->timeline->streams[role].issued + 1;
     }
@@ -123,7 +127,7 @@ void dao_profiler_start(dao_profiler_t *profiler)
 void dao_profiler_stop(dao_profiler_t *profiler)
 {
     DAO_ASSERT(profiler->state == DAO_PROFILER_RUNNING);
-    for (int role = 0; role < DAO_STREAM_ROLE_COUNT; role++) {
+    for (int role = 0; role < DAO_TIMELINE_PACED_COUNT; role++) {
         profiler->end[role] = profiler->timeline->streams[role].issued;
     }
     profiler->state = DAO_PROFILER_DRAINING;
@@ -138,7 +142,7 @@ void dao_profiler_reset(dao_profiler_t *profiler)
 bool dao_profiler_is_valid(const dao_profiler_t *profiler)
 {
     bool is_valid = profiler->kernel_count <= profiler->kernel_capacity;
-    for (int role = 0; is_valid && role < DAO_STREAM_ROLE_COUNT; role++) {
+    for (int role = 0; is_valid && role < DAO_TIMELINE_PACED_COUNT; role++) {
         bool is_ahead = profiler->next[role] > profiler->timeline->streams[role].issued + 1;
         is_valid = profiler->copies[role].count <= profiler->copies[role].capacity &&
                    (profiler->state == DAO_PROFILER_IDLE || !is_ahead);
@@ -175,9 +179,10 @@ static dao_profiler_slot_t *begin(dao_profiler_t *profiler, dao_stream_role_t ro
     return slot;
 }
 
-void dao_profiler_before_kernel(dao_profiler_t *profiler, uint32_t kernel, const dao_fence_t *fence)
+void dao_profiler_before_kernel(dao_profiler_t *profiler, dao_stream_role_t role, uint32_t kernel,
+                                const dao_fence_t *fence)
 {
-    dao_profiler_slot_t *slot = begin(profiler, DAO_STREAM_ROLE_COMPUTE);
+    dao_profiler_slot_t *slot = begin(profiler, role);
     if (slot != NULL) {
         slot->kernel = kernel;
         slot->fence = *fence;
@@ -228,12 +233,21 @@ static uint64_t elapsed(dao_profiler_t *profiler, dao_backend_event_t *from, dao
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
-static void note_stall(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t idle_ns)
+static bool is_compute(int role)
+{
+    return role == DAO_STREAM_ROLE_COMPUTE || role >= DAO_STREAM_ROLE_COUNT;
+}
+
+static void note_stall(dao_profiler_t *profiler, int role, const dao_profiler_slot_t *slot, uint64_t idle_ns)
 {
     static const struct {
         dao_stream_role_t role;
         dao_stall_cause_t cause;
-    } others[] = {{DAO_STREAM_ROLE_H2D, DAO_STALL_CAUSE_IN},
+    } others[] = {{DAO_STREAM_ROLE_COMPUTE, DAO_STALL_CAUSE_KERNEL},
+                  {(dao_stream_role_t)DAO_STREAM_ROLE_COUNT, DAO_STALL_CAUSE_KERNEL},
+                  {(dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 1), DAO_STALL_CAUSE_KERNEL},
+                  {(dao_stream_role_t)(DAO_STREAM_ROLE_COUNT + 2), DAO_STALL_CAUSE_KERNEL},
+                  {DAO_STREAM_ROLE_H2D, DAO_STALL_CAUSE_IN},
                   {DAO_TIMELINE_STAGE_IN, DAO_STALL_CAUSE_IN},
                   {DAO_STREAM_ROLE_D2H, DAO_STALL_CAUSE_OUT},
                   {DAO_TIMELINE_STAGE_OUT, DAO_STALL_CAUSE_OUT}};
@@ -251,13 +265,13 @@ static void note_stall(dao_profiler_t *profiler, const dao_profiler_slot_t *slot
         }
     }
     profiler->stall_ns[cause] += idle_ns;
-    profiler->step_ns += idle_ns;
+    profiler->lane_ns[role] += idle_ns;
 }
 
-static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slot, uint64_t time_ns)
+static void note_kernel(dao_profiler_t *profiler, int role, const dao_profiler_slot_t *slot, uint64_t time_ns)
 {
+    profiler->lane_ns[role] += time_ns;
     if (slot->kernel == DAO_PROFILER_AGAIN) {
-        profiler->step_ns += time_ns;
         return;
     }
     if (slot->kernel >= profiler->kernel_capacity) {
@@ -273,8 +287,7 @@ static void note_kernel(dao_profiler_t *profiler, const dao_profiler_slot_t *slo
     }
     DAO_ASSERT(slot->kernel < profiler->kernel_capacity);
     profiler->kernel_ns[slot->kernel] = time_ns;
-    profiler->kernel_count = slot->kernel + 1;
-    profiler->step_ns += time_ns;
+    profiler->kernel_count++;
 }
 
 static void note_copy(dao_profiler_t *profiler, int role, const dao_profiler_slot_t *slot,
@@ -308,13 +321,13 @@ static void look_at(dao_profiler_t *profiler, int role, uint64_t sequence)
     if (slot->sequence != sequence) {
         return; /* it is not measured: a fill, a request of the program */
     }
-    if (role != DAO_STREAM_ROLE_COMPUTE) {
+    if (!is_compute(role)) {
         note_copy(profiler, role, slot, end);
         return;
     }
     dao_backend_event_t *before = event_of(profiler, role, sequence - 1);
-    note_stall(profiler, slot, before != NULL ? elapsed(profiler, before, slot->begin) : 0);
-    note_kernel(profiler, slot, elapsed(profiler, slot->begin, end));
+    note_stall(profiler, role, slot, before != NULL ? elapsed(profiler, before, slot->begin) : 0);
+    note_kernel(profiler, role, slot, elapsed(profiler, slot->begin, end));
 }
 
 /* ---- both directions ---- */
@@ -414,7 +427,7 @@ void dao_profiler_collect(dao_profiler_t *profiler)
     if (!has_origin_come(profiler)) {
         return;
     }
-    for (int i = 0; i < DAO_STREAM_ROLE_COUNT; i++) {
+    for (int i = 0; i < DAO_TIMELINE_PACED_COUNT; i++) {
         const dao_timeline_stream_t *stream = &profiler->timeline->streams[i];
         uint64_t end = profiler->state == DAO_PROFILER_RUNNING ? stream->issued : profiler->end[i];
         for (; profiler->next[i] <= end && profiler->next[i] <= stream->completed; profiler->next[i]++) {
@@ -424,6 +437,10 @@ void dao_profiler_collect(dao_profiler_t *profiler)
     }
     if (is_done) {
         note_links(profiler);
+        profiler->step_ns = 0;
+        for (int i = 0; i < DAO_TIMELINE_PACED_COUNT; i++) {
+            profiler->step_ns = dao_larger(profiler->step_ns, profiler->lane_ns[i]);
+        }
         profiler->state = DAO_PROFILER_DONE;
     }
     DAO_ASSERT(dao_profiler_is_valid(profiler));

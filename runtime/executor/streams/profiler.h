@@ -6,12 +6,13 @@
 #include "runtime/executor/streams/link_speed.h"
 #include "runtime/executor/streams/timeline.h"
 
-/* Why a kernel began later than the one before it ended: its data had to come, its memory had to become
-   free, or the host had not queued it yet. */
+/* Why a kernel began later than the one before it on its stream ended: its data had to come, its memory had
+   to become free, the host had not queued it yet, or a kernel of another compute stream had to end. */
 typedef enum dao_stall_cause {
     DAO_STALL_CAUSE_IN,
     DAO_STALL_CAUSE_OUT,
     DAO_STALL_CAUSE_HOST,
+    DAO_STALL_CAUSE_KERNEL,
     DAO_STALL_CAUSE_COUNT,
 } dao_stall_cause_t;
 
@@ -49,17 +50,19 @@ typedef struct dao_profiler {
     dao_timeline_t *timeline;
     dao_profiler_state_t state;
     bool is_spoilt; /* something could not be measured */
-    dao_profiler_slot_t *slots[DAO_STREAM_ROLE_COUNT];
-    uint64_t next[DAO_STREAM_ROLE_COUNT]; /* number of the operation that is looked at next */
-    uint64_t end[DAO_STREAM_ROLE_COUNT];  /* while draining: of the last one */
-    uint64_t first_kernel;                /* number of the step's first one */
+    dao_profiler_slot_t *slots[DAO_TIMELINE_PACED_COUNT];
+    uint64_t next[DAO_TIMELINE_PACED_COUNT]; /* number of the operation that is looked at next */
+    uint64_t end[DAO_TIMELINE_PACED_COUNT];  /* while draining: of the last one */
+    uint64_t first_kernel;                   /* number of the step's first one on compute stream 0 */
 
     uint64_t *kernel_ns;
     uint32_t kernel_count, kernel_capacity;
-    uint64_t step_ns; /* from the end of the kernel before the step to the end of its last one */
-    uint64_t stall_ns[DAO_STALL_CAUSE_COUNT];
-    dao_backend_event_t *origin;                        /* of the spans' times */
-    dao_profiler_spans_t copies[DAO_STREAM_ROLE_COUNT]; /* of H2D and D2H */
+    /* Of each compute stream: from the end of the kernel before the step to the end of its last one. */
+    uint64_t lane_ns[DAO_TIMELINE_PACED_COUNT];
+    uint64_t step_ns;                                      /* once DONE: the longest of these */
+    uint64_t stall_ns[DAO_STALL_CAUSE_COUNT];              /* of all compute streams */
+    dao_backend_event_t *origin;                           /* of the spans' times */
+    dao_profiler_spans_t copies[DAO_TIMELINE_PACED_COUNT]; /* of H2D and D2H */
     /* Once DONE: of H2D and D2H, the copies that were alone; all copies where is_crowded, as none was. */
     dao_link_speed_t links[DAO_STREAM_ROLE_COUNT];
     bool is_crowded[DAO_STREAM_ROLE_COUNT];
@@ -84,7 +87,8 @@ void dao_profiler_reset(dao_profiler_t *profiler);
 
 /* Around an operation that is measured: behind dao_timeline_before() with that fence, and behind
    dao_timeline_after(). */
-void dao_profiler_before_kernel(dao_profiler_t *profiler, uint32_t kernel, const dao_fence_t *fence);
+void dao_profiler_before_kernel(dao_profiler_t *profiler, dao_stream_role_t role, uint32_t kernel,
+                                const dao_fence_t *fence);
 void dao_profiler_before_copy(dao_profiler_t *profiler, dao_stream_role_t role, uint64_t size_bytes);
 void dao_profiler_after(dao_profiler_t *profiler, dao_stream_role_t role);
 

@@ -23,6 +23,8 @@
 #define TENSOR_COUNT   20
 #define SIZE_MAX_UNITS 40 /* of 256 bytes */
 
+enum { PLANNED_KERNELS = 24, PLANNED_STEPS = 6 };
+
 static uint64_t state;
 static program_t program;
 static bool is_written[PROGRAM_TENSOR_COUNT_MAX]; /* as of what was pushed */
@@ -396,7 +398,89 @@ static void streams_change_nothing(void)
         &(variant_t){.with_streams = true, .with_delays = true, .with_file = true, .with_sources = true});
 }
 
+/* ---- planned steps ---- */
+
+/* A step of random kernels on all streams, that is the same again and again. */
+typedef struct planned_step {
+    program_kernel_t kernels[PLANNED_KERNELS];
+    uint32_t streams[PLANNED_KERNELS];
+} planned_step_t;
+
+static void make_planned_step(planned_step_t *step)
+{
+    dao_command_list_t *list = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_command_list_create(program.executor, &list), DAO_OK);
+    for (uint32_t tensor = 0; tensor < program.tensor_count; tensor++) {
+        CU_ASSERT_EQUAL(program_write(&program, tensor), DAO_OK);
+        is_written[tensor] = true;
+    }
+    for (int k = 0; k < PLANNED_KERNELS; k++) {
+        step->kernels[k] = random_kernel();
+        step->streams[k] = program.stream_index;
+        CU_ASSERT_EQUAL(program_list_push(&program, list, &step->kernels[k]), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_command_list_plan(list, 1), DAO_OK);
+    dao_command_list_destroy(list);
+}
+
+/* Returns how many steps followed their plan. */
+static uint64_t run_planned_steps(uint64_t seed, bool with_delays)
+{
+    planned_step_t step;
+    fault_config_t faults = {
+        .seed = seed, .delay_ns_max = with_delays ? 40000 : 0, .not_ready_max = with_delays ? 3 : 0};
+    dao_config_t config = {.cpu = {.device_count = 1, .device_bytes = 64 * MIB}};
+    dao_executor_t *executor = NULL;
+    state = seed;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, fault_backend_wrap(dao_backend_ops(), &faults)), DAO_OK);
+    free_bytes = 256 * (SIZE_MAX_UNITS + (size_t)below(SIZE_MAX_UNITS * TENSOR_COUNT / 3));
+    stream_count = DAO_EXECUTOR_STREAM_COUNT_MAX;
+    dao_executor_config_t executor_config = {
+        .capacity_bytes = free_bytes, .stream_count = stream_count, .check = TEST_WALKS};
+    CU_ASSERT_EQUAL_FATAL(dao_executor_create(&executor_config, &executor), DAO_OK);
+    executor->engine.config.keeps_plans = true; /* nothing was pushed yet */
+    program_init(&program, executor);
+    has_sources = false;
+    for (int i = 0; i < TENSOR_COUNT; i++) {
+        make_tensor();
+    }
+    make_planned_step(&step);
+    CU_ASSERT_EQUAL(dao_executor_step_begin(executor), DAO_OK);
+    for (int s = 0; s < PLANNED_STEPS; s++) {
+        for (int k = 0; k < PLANNED_KERNELS; k++) {
+            program.stream_index = step.streams[k];
+            CU_ASSERT_EQUAL(program_push(&program, &step.kernels[k]), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
+    }
+    CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
+    uint64_t hit_count = program_stats(&program).plan_hit_count;
+    CU_ASSERT_EQUAL(program.mismatch_count, 0);
+    CU_ASSERT_EQUAL(program_count_lost(&program), 0);
+    program_drop_all(&program);
+    CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(program.open_count, 0);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
+    return hit_count;
+}
+
+static void plans_of_several_streams_change_nothing(void)
+{
+    uint64_t seed = dao_test_seed("planned steps on all streams", 10000), hit_count = 0;
+    for (uint64_t i = 0; i < 2 * PROGRAM_COUNT; i++) {
+        unsigned failures = CU_get_number_of_failures();
+        hit_count += run_planned_steps(seed + i, i % 2 != 0);
+        if (CU_get_number_of_failures() != failures) {
+            (void)printf("    failed with seed %" PRIu64 "\n", seed + i);
+            return;
+        }
+    }
+    CU_ASSERT_TRUE(hit_count > PROGRAM_COUNT);
+}
+
 static CU_TestInfo tests[] = {
+    {"plans of several streams change nothing", plans_of_several_streams_change_nothing},
     {"every read sees the version before it", every_read_sees_the_version_before_it},
     {"delays change nothing", delays_change_nothing},
     {"a file behind the host changes nothing", a_file_behind_the_host_changes_nothing},
