@@ -206,8 +206,10 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
         return dao_error(DAO_ERR_INVALID,
                          "--policy, --mode, --verify and --check are not for a planned step");
     }
-    if (settings->scheme != SCHEME_ONLINE && settings->config.keeps_streams) {
-        return dao_error(DAO_ERR_INVALID, "--streams is not for --scheme %s: plans have one compute stream",
+    bool is_of_streams = settings->scheme == SCHEME_ONLINE || settings->scheme == SCHEME_LEARN ||
+                         settings->scheme == SCHEME_DESCRIBED;
+    if (!is_of_streams && settings->config.keeps_streams) {
+        return dao_error(DAO_ERR_INVALID, "--streams is not for --scheme %s, which has one compute stream",
                          scheme_at(settings->scheme));
     }
     if (settings->scheme == SCHEME_ONLINE && (settings->is_static || settings->is_paged)) {

@@ -17,7 +17,6 @@
 #include "base/memory/host.h"
 #include "base/numbers/units.h"
 #include "base/report/error.h"
-#include "planning/swap/step/swap_streams.h"
 
 #include <dao/recompute.h>
 
@@ -175,7 +174,8 @@ static const dao_option_t options[] = {
     {.name = "streams",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, keeps_streams),
-     .help = "keep the compute streams that the file has operators on, in schemes of the executor"},
+     .help =
+         "keep the compute streams that the file has operators on: in the executor, and in plans of copies"},
     DAO_OPTION_HOST(settings_t, host.limit_bytes),
     {.name = "file-in",
      .type = DAO_OPTION_TYPE_RATE,
@@ -268,10 +268,10 @@ static dao_status_t check_scheme(const dao_arguments_t *arguments, const dao_sch
                          "--scheme %s",
                          scheme->name);
     }
-    if (!dao_scheme_is_executor(scheme) && dao_option_is_given(arguments, "streams")) {
+    if (!dao_scheme_has_streams(scheme) && dao_option_is_given(arguments, "streams")) {
         return dao_error(DAO_ERR_INVALID,
-                         "--streams is for schemes of the executor, not for --scheme %s: plans have one "
-                         "compute stream",
+                         "--streams is for schemes of the executor and plans of copies, not for --scheme %s, "
+                         "which has one compute stream",
                          scheme->name);
     }
     if (!dao_scheme_plans(scheme) &&
@@ -369,13 +369,23 @@ static double fraction_of(const request_t *request, uint64_t capacity_bytes)
 /* Its kernels are on the trace's streams; all others have one stream. */
 static bool has_streams(const request_t *request, const dao_scheme_t *scheme)
 {
-    return request->streams != NULL && dao_scheme_is_executor(scheme);
+    return request->streams != NULL && dao_scheme_has_streams(scheme);
+}
+
+/* Puts the step's kernels on the streams of a scheme. */
+static void place_kernels(const request_t *request, const dao_scheme_t *scheme)
+{
+    bool is_beside = has_streams(request, scheme);
+    for (uint32_t k = 0; k < request->step.problem.kernel_count; k++) {
+        request->step.kernels[k].stream = is_beside ? request->streams[k] : 0;
+    }
 }
 
 static dao_status_t make_row(const request_t *request, const dao_scheme_t *scheme, uint64_t capacity_bytes,
                              dao_scheme_known_t *known, row_t *row)
 {
     *row = (row_t){.scheme = scheme, .problem = request->step.problem};
+    place_kernels(request, scheme);
     row->problem.capacity_bytes = capacity_bytes;
     row->problem.page_bytes = DAO_PAGE_BYTES;
     dao_scheme_input_t input = {
@@ -393,9 +403,6 @@ static dao_status_t make_row(const request_t *request, const dao_scheme_t *schem
     if (status == DAO_OK) {
         row->problem.capacity_bytes = row->run.capacity_bytes;
         status = dao_swap_find_bound(&row->problem, &row->bound);
-    }
-    if (status == DAO_OK && has_streams(request, scheme)) {
-        status = dao_swap_find_streams_bound(&row->problem, request->streams, &row->bound.step_ns);
     }
     if (status == DAO_OK && row->run.runs_again) {
         dao_recompute_bound_t bound;
@@ -424,7 +431,8 @@ static void report_head(request_t *request, const row_t *row)
         dao_trace_operator_name(request->trace, whole->least_capacity_kernel));
     dao_output_words(head, 0, 2);
     if (request->streams != NULL) {
-        dao_output_say("kernels on %" PRIu32 " compute streams, where the executor runs them; plans have one",
+        dao_output_say("kernels on %" PRIu32
+                       " compute streams, but where they run again, or maps move by rule",
                        request->stream_count);
     }
     request->has_first = dao_output_columns() >= COLUMNS_WITH_FIRST;

@@ -299,6 +299,11 @@ bool dao_scheme_is_executor(const dao_scheme_t *scheme)
            scheme->run == run_on_demand;
 }
 
+bool dao_scheme_has_streams(const dao_scheme_t *scheme)
+{
+    return dao_scheme_is_executor(scheme) || scheme->run == run_plan;
+}
+
 bool dao_scheme_takes_known(const dao_scheme_t *scheme)
 {
     return scheme->run == run_plan;

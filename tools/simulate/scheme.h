@@ -108,6 +108,9 @@ bool dao_scheme_moves_maps(const dao_scheme_t *scheme);
  */
 bool dao_scheme_is_executor(const dao_scheme_t *scheme);
 
+/* Returns true if kernels may be on several compute streams: in the executor, and in plans that only copy. */
+bool dao_scheme_has_streams(const dao_scheme_t *scheme);
+
 /* Returns true if what a scheme plans for less memory counts as a plan for more. */
 bool dao_scheme_grows(const dao_scheme_t *scheme);
 

@@ -17,6 +17,7 @@
 #include "base/numbers/units.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_tier.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
@@ -28,7 +29,7 @@
 typedef struct simulator {
     const dao_swap_problem_t *problem;
     const dao_step_trace_t *trace; /* NULL: kernels have no names */
-    const uint32_t *streams;       /* of each kernel; NULL: all are on one */
+    const uint32_t *streams;       /* of each kernel; NULL: as the problem has them */
     uint32_t stream_count;
     const dao_backend_stream_t *backends[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* the compute streams */
     uint32_t due[DAO_EXECUTOR_STREAM_COUNT_MAX]; /* of each: which of its kernels ends next, of all steps */
@@ -49,7 +50,9 @@ typedef struct simulator {
 
 static uint32_t stream_of(const simulator_t *simulator, size_t run)
 {
-    return simulator->streams != NULL ? simulator->streams[run % simulator->problem->kernel_count] : 0;
+    size_t kernel = run % simulator->problem->kernel_count;
+    return simulator->streams != NULL ? simulator->streams[kernel]
+                                      : simulator->problem->kernels[kernel].stream;
 }
 
 /* Makes room for the kernels of all steps; a stream's are those of its compute stream, in their order. */
@@ -328,7 +331,7 @@ static dao_status_t create_parts(simulator_t *simulator)
 
 static uint32_t count_streams(const dao_swap_problem_t *problem, const uint32_t *streams)
 {
-    uint32_t count = 1;
+    uint32_t count = dao_swap_compute_stream_count(problem);
     for (uint32_t i = 0; streams != NULL && i < problem->kernel_count; i++) {
         count = streams[i] >= count ? streams[i] + 1 : count;
     }
@@ -477,8 +480,8 @@ static dao_status_t launch_planned(uint32_t index, void *const *addresses, void 
     planned_t *planned = user;
     (void)addresses; /* there are no bytes */
     (void)workspace;
-    return dao_sim_stream_work(planned->player.streams[DAO_STREAM_ROLE_COMPUTE]->backend,
-                               planned->problem->kernels[index].time_ns);
+    const dao_swap_kernel_t *kernel = &planned->problem->kernels[index];
+    return dao_sim_stream_work(dao_player_compute(&planned->player, kernel)->backend, kernel->time_ns);
 }
 
 static void read_nothing(uint32_t tensor, uint64_t offset_bytes, uint64_t size_bytes, void *out_bytes,
@@ -496,7 +499,10 @@ static dao_status_t play(simulator_t *simulator, planned_t *planned)
     dao_player_t *player = &planned->player;
     dao_backend_device_t *device = player->runtime->device;
     dao_status_t status = dao_player_place(player, read_nothing);
-    simulator->backends[0] = player->streams[DAO_STREAM_ROLE_COMPUTE]->backend;
+    for (uint32_t k = 0; k < planned->problem->kernel_count; k++) {
+        const dao_swap_kernel_t *kernel = &planned->problem->kernels[k];
+        simulator->backends[kernel->stream] = dao_player_compute(player, kernel)->backend;
+    }
     simulator->begin_ns = dao_sim_now_ns(device);
     dao_sim_watch(device, keep_span, simulator);
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
@@ -513,7 +519,7 @@ dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap
 {
     dao_simulation_t result = {.kernels = NULL};
     simulator_t simulator = {.problem = problem,
-                             .stream_count = 1,
+                             .stream_count = count_streams(problem, NULL),
                              .step_count = step_count,
                              .warm_up_count = DAO_SIMULATE_WARM_UP_COUNT,
                              .result = &result};

@@ -29,7 +29,7 @@ typedef struct dao_simulate_config {
     uint32_t window_kernels; /* that the executor knows ahead; 0: two steps */
     uint64_t in_flight_ns;   /* as in dao_executor_config_t */
     /* The compute stream of each kernel, from 0 on without gaps, below DAO_EXECUTOR_STREAM_COUNT_MAX; NULL:
-       all are on one. Borrowed. */
+       as the problem has them. Borrowed. */
     const uint32_t *streams;
     const dao_step_trace_t *trace; /* names the kernels in messages; borrowed; NULL: they have none */
 } dao_simulate_config_t;
@@ -71,9 +71,9 @@ DAO_NODISCARD dao_status_t dao_simulate(const dao_swap_problem_t *problem,
                                         dao_simulation_t *out_simulation);
 
 /**
- * Simulates the replay of a plan for the same problem, in the same way; the first step begins with all that
- * the plan keeps on the device in place. A copy with the file takes what problem->file says of it, beside the
- * host's link. Answers as dao_simulate().
+ * Simulates the replay of a plan for the same problem, whose compute streams have no gaps, in the same way;
+ * the first step begins with all that the plan keeps on the device in place. A copy with the file takes what
+ * problem->file says of it, beside the host's link. Answers as dao_simulate().
  */
 DAO_NODISCARD dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem,
                                              const dao_swap_schedule_t *schedule, uint32_t step_count,

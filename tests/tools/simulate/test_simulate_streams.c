@@ -140,6 +140,38 @@ static void no_step_is_below_the_bound(void)
     CU_ASSERT(beside > ROUNDS / 20);
 }
 
+/* A plan's replay has the times of the same fences on the streams of a device, and none is below the bound.
+ */
+static void a_plan_takes_what_it_says(void)
+{
+    uint64_t random = dao_test_seed("plans", 20261129);
+    int beside = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        dao_swap_plan_t *plan = NULL;
+        dao_swap_replay_t replay;
+        dao_simulation_t result = {.kernels = NULL};
+        const dao_swap_plan_config_t config = {.work_limit = 100000};
+        const dao_swap_replay_config_t play = {.step_count = STEPS + 1};
+        make_step(&random);
+        for (uint32_t k = 0; k < box.problem.kernel_count; k++) {
+            box.kernels[k].stream = streams[k];
+        }
+        dao_swap_bound_t bound;
+        CU_ASSERT_EQUAL(dao_swap_find_bound(&box.problem, &bound), DAO_OK);
+        CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_OK);
+        CU_ASSERT_EQUAL(dao_swap_plan_replay(plan, &play, &replay), DAO_OK);
+        const dao_swap_schedule_t *schedule = dao_swap_plan_schedule(plan);
+        CU_ASSERT(schedule->step_ns >= bound.step_ns);
+        CU_ASSERT_EQUAL_FATAL(dao_simulate_plan(&box.problem, schedule, STEPS, &result), DAO_OK);
+        CU_ASSERT(last_end(&result) >= STEPS * bound.step_ns);
+        CU_ASSERT_EQUAL(result.first_step_ns, replay.first_step_ns);
+        beside += schedule->step_ns < bound.compute_ns;
+        dao_swap_plan_destroy(plan);
+        dao_simulation_finish(&result);
+    }
+    CU_ASSERT(beside > ROUNDS / 4);
+}
+
 static void streams_are_numbered_by_their_first_operators(void)
 {
     dao_trace_operator_t operators[] = {{.stream = 7}, {.stream = 0}, {.stream = 7},
@@ -160,6 +192,7 @@ static CU_TestInfo tests[] = {
     {"kernels that share what is written do not", kernels_that_share_what_is_written_do_not},
     {"each kernel has its own span", each_kernel_has_its_own_span},
     {"no step is below the bound", no_step_is_below_the_bound},
+    {"a plan takes what it says", a_plan_takes_what_it_says},
     {"streams are numbered by their first operators", streams_are_numbered_by_their_first_operators},
     CU_TEST_INFO_NULL,
 };
