@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dao/dao.h>
 
+#include "base/memory/descriptor.h"
 #include "base/threads/sync.h"
 #include "tests/support/suite.h"
 
@@ -124,12 +125,22 @@ static void a_pipe_is_refused(void)
     }
 }
 
+/* The number that the next descriptor of the library's gets. */
+static int next_descriptor(void)
+{
+    int next = dao_descriptor_copy(STDERR_FILENO);
+    dao_descriptor_close(next);
+    return next;
+}
+
 /* A full device takes the first bytes of nothing: the header fails. */
 static void a_full_disk_is_logged(void)
 {
     CU_ASSERT_EQUAL(setenv("DAO_RECORD", "/dev/full", 1), 0);
+    int next = next_descriptor();
     CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
     CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_EQUAL(next_descriptor(), next); /* it is closed */
     CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
 }
 
