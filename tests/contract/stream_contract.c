@@ -609,6 +609,22 @@ static void wrong_arguments_are_refused(void)
     CU_ASSERT_EQUAL(dao_free(elsewhere, block), DAO_OK);
 }
 
+static void a_refusal_counts_for_its_tag(void)
+{
+    dao_tag_t tag = 0;
+    dao_tag_stats_t before, after;
+    must(dao_tag_create("refused", &tag));
+    must(dao_tag_stats_get(place, tag, &before));
+    must(dao_tag_limit_set(place, tag, PAGE / 2));
+    (void)dao_tag_set_current(tag);
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, PAGE, s));
+    CU_ASSERT_EQUAL(dao_last_status(), DAO_ERR_LIMIT);
+    (void)dao_tag_set_current(0);
+    must(dao_tag_limit_set(place, tag, 0));
+    must(dao_tag_stats_get(place, tag, &after));
+    CU_ASSERT_EQUAL(after.refused_count, before.refused_count + 1);
+}
+
 static void no_stream_is_the_compute_stream(void)
 {
     dao_stream_t *compute = NULL;
@@ -737,6 +753,7 @@ CU_TestInfo stream_contract_tests[] = {
     {"a hung stream holds its own blocks alone", a_hung_stream_holds_its_own_blocks_alone},
     {"trim gives back what streams held", trim_gives_back_what_streams_held},
     {"wrong arguments are refused", wrong_arguments_are_refused},
+    {"a refusal counts for its tag", a_refusal_counts_for_its_tag},
     CU_TEST_INFO_NULL,
 };
 
