@@ -23,7 +23,7 @@ struct dao_swap_plan {
     uint64_t *kernel_times_ns;
     uint32_t *kernel_streams; /* NULL: all kernels are on one compute stream */
     dao_swap_tier_t host, file;
-    bool is_serial; /* tensors come and go with each kernel */
+    bool is_on_demand; /* see DAO_SWAP_FOUND_ON_DEMAND */
 };
 
 /* How a plan is played with its own times. */
@@ -133,7 +133,7 @@ static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_
         dao_swap_plan_destroy(plan);
         return status;
     }
-    plan->is_serial = found == DAO_SWAP_FOUND_SERIAL;
+    plan->is_on_demand = found == DAO_SWAP_FOUND_ON_DEMAND;
     *out_plan = plan;
     return DAO_OK;
 }
@@ -159,7 +159,7 @@ static dao_status_t better_plan(const dao_swap_problem_t *problem, const dao_swa
                                 search_series_t *series, dao_swap_ranking_t *ranking, dao_swap_plan_t **plan)
 {
     dao_swap_plan_t *other = NULL;
-    uint64_t known_ns = *plan != NULL && (*plan)->is_serial ? UINT64_MAX : step_ns_of(*plan);
+    uint64_t known_ns = *plan != NULL && (*plan)->is_on_demand ? UINT64_MAX : step_ns_of(*plan);
     dao_status_t status = make_plan(problem, planned, series, ranking, known_ns, &other);
     if (status != DAO_OK) {
         bool is_refused = status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE;

@@ -21,6 +21,7 @@
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "planning/swap/addresses/swap_demand.h"
 #include "planning/swap/addresses/swap_layout.h"
 #include "planning/swap/step/swap_bound.h"
 #include "planning/swap/step/swap_fingerprint.h"
@@ -671,24 +672,23 @@ static dao_status_t write_kept(plan_search_t *search, dao_swap_program_t *out_pr
                : status;
 }
 
-/* Lets tensors come and go with each kernel. */
-static dao_status_t write_serially(const plan_search_t *search, dao_swap_program_t *out_program)
+/* Lets tensors come as kernels ask for them. */
+static dao_status_t write_on_demand(const plan_search_t *search, dao_swap_program_t *out_program)
 {
     dao_swap_grain_t grain;
     dao_swap_layout_t layout = {0};
     dao_status_t status = dao_swap_grain_init(&grain, search->step, 0);
     if (status == DAO_OK) {
-        for (uint32_t t = 0; t < search->step->access_count; t++) {
-            grain.decisions[t] = (dao_swap_decision_t){.is_away = search->step->accesses[t].inactive_is_live};
-        }
+        status = dao_swap_demand(&grain.parts, search->capacity_bytes, grain.decisions, &layout);
+    }
+    if (status == DAO_OK) {
         bool has_file = false;
         status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_LONG, grain.decisions, &has_file);
         if (status == DAO_ERR_HOST_FULL && has_file) {
             status = dao_swap_tiers(&grain.parts, DAO_SWAP_TIER_ORDER_SPREAD, grain.decisions, &has_file);
         }
         status =
-            status == DAO_OK ? dao_swap_time_serial(&grain.parts, grain.decisions, &grain.timing) : status;
-        status = status == DAO_OK ? dao_swap_layout_init_serial(&layout, search->step) : status;
+            status == DAO_OK ? dao_swap_time_on_demand(&grain.parts, grain.decisions, &grain.timing) : status;
         status = status == DAO_OK ? write_down(&grain, grain.decisions, &grain.timing, &layout, out_program)
                                   : status;
         dao_swap_layout_finish(&layout);
@@ -728,12 +728,12 @@ static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_
     }
     status = status == DAO_OK ? improve_kept(search) : status;
     *out_found = search->kept != NULL             ? DAO_SWAP_FOUND_PLAN
-                 : search->known_ns == UINT64_MAX ? DAO_SWAP_FOUND_SERIAL
+                 : search->known_ns == UINT64_MAX ? DAO_SWAP_FOUND_ON_DEMAND
                                                   : DAO_SWAP_FOUND_NONE;
     if (status != DAO_OK || *out_found == DAO_SWAP_FOUND_NONE) {
         return status;
     }
-    return search->kept != NULL ? write_kept(search, out_program) : write_serially(search, out_program);
+    return search->kept != NULL ? write_kept(search, out_program) : write_on_demand(search, out_program);
 }
 
 uint64_t dao_swap_work_limit(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)

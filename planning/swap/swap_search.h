@@ -20,8 +20,8 @@ typedef struct dao_swap_ranking {
 
 /* What a search has found. */
 typedef enum dao_swap_found {
-    DAO_SWAP_FOUND_NONE,   /* no plan is quicker than what is known */
-    DAO_SWAP_FOUND_SERIAL, /* nothing got addresses: tensors come and go with each kernel */
+    DAO_SWAP_FOUND_NONE,      /* no plan is quicker than what is known */
+    DAO_SWAP_FOUND_ON_DEMAND, /* no choice got addresses: tensors come as kernels ask for them */
     DAO_SWAP_FOUND_PLAN,
 } dao_swap_found_t;
 

@@ -510,23 +510,12 @@ dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const dao_swap_part
     return status;
 }
 
-dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout, const dao_swap_step_t *step)
+dao_status_t dao_swap_layout_init_empty(dao_swap_layout_t *layout, const dao_swap_step_t *step)
 {
     if (!allocate(layout, step)) {
         dao_swap_layout_finish(layout);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the addresses of a step");
     }
-    uint64_t address = 0;
-    for (uint32_t t = 0; t < step->access_count; t++) {
-        uint32_t tensor = step->accesses[t].tensor;
-        address = t == step->kernel_access[step->accesses[t].kernel] ? 0 : address;
-        layout->residencies[t] =
-            (dao_swap_residency_t){.address_bytes = address, .tensor = tensor, .first_access = t};
-        layout->residency_of[t] = t;
-        address += step->size_bytes[tensor];
-        layout->arena_bytes = address > layout->arena_bytes ? address : layout->arena_bytes;
-    }
-    layout->residency_count = step->access_count;
     return DAO_OK;
 }
 

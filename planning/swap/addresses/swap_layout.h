@@ -51,9 +51,8 @@ DAO_NODISCARD dao_status_t dao_swap_layout_init(dao_swap_layout_t *layout, const
                                                 const dao_swap_timing_t *timing, uint64_t capacity_bytes,
                                                 bool is_thorough, dao_swap_past_t *past);
 
-/* The same for dao_swap_time_serial(): of each kernel, its tensors one behind the other. */
-DAO_NODISCARD dao_status_t dao_swap_layout_init_serial(dao_swap_layout_t *layout,
-                                                       const dao_swap_step_t *step);
+/* A layout without residencies, with room for one an access. DAO_ERR_NO_HOST_MEMORY. */
+DAO_NODISCARD dao_status_t dao_swap_layout_init_empty(dao_swap_layout_t *layout, const dao_swap_step_t *step);
 
 void dao_swap_layout_finish(dao_swap_layout_t *layout);
 

@@ -453,37 +453,64 @@ dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const dao_swap_decisi
     return dao_swap_is_cancelled(parts->step->cancel) ? dao_swap_step_give_up(parts->step) : DAO_OK;
 }
 
-/* ---- one after the other ---- */
+/* ---- on demand ---- */
 
-/* Copies in what a kernel reads, from `now_ns` on. Returns the end. */
-static int64_t load_serially(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
-                             uint32_t kernel, int64_t now_ns, int64_t *load_begin_ns)
+typedef struct demand_pass {
+    const dao_swap_parts_t *parts;
+    const dao_swap_decision_t *decisions;
+    dao_swap_timing_t *timing;
+    uint32_t *previous; /* of each access, the one of its tensor before it */
+    int64_t *load_begin_ns;
+} demand_pass_t;
+
+static bool comes_in(const demand_pass_t *pass, uint32_t access)
 {
-    const dao_swap_step_t *step = parts->step;
+    return pass->parts->step->accesses[access].previous_inactive_is_live &&
+           pass->decisions[pass->previous[access]].is_away;
+}
+
+/* A version is copied out in the first inactive period that it is away in. */
+static void find_copies_out(const demand_pass_t *pass)
+{
+    const dao_swap_access_t *accesses = pass->parts->step->accesses;
+    for (uint32_t t = 0; t < pass->parts->step->access_count; t++) {
+        uint32_t at = t;
+        while (accesses[t].writes && accesses[at].inactive_is_live && !pass->decisions[at].is_away &&
+               !accesses[accesses[at].next].writes) {
+            at = accesses[at].next;
+        }
+        if (accesses[t].writes && accesses[at].inactive_is_live && pass->decisions[at].is_away) {
+            pass->timing->moments[at].is_out = true;
+        }
+    }
+}
+
+/* Copies in what a kernel reads and is away, from `now_ns` on. Returns the end. */
+static int64_t load_on_demand(const demand_pass_t *pass, uint32_t kernel, int64_t now_ns)
+{
+    const dao_swap_step_t *step = pass->parts->step;
     for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
-        const dao_swap_tier_t *tier = decisions[t].is_file ? &step->problem->file : &step->problem->host;
-        load_begin_ns[t] = now_ns;
-        if (step->accesses[t].previous_inactive_is_live) {
-            uint64_t size = step->size_bytes[step->accesses[t].tensor];
-            now_ns += (int64_t)dao_swap_copy_ns(tier, true, size);
+        pass->load_begin_ns[t] = now_ns;
+        if (comes_in(pass, t)) {
+            bool is_file = pass->decisions[pass->previous[t]].is_file;
+            const dao_swap_tier_t *tier = is_file ? &step->problem->file : &step->problem->host;
+            now_ns += (int64_t)dao_swap_copy_ns(tier, true, step->size_bytes[step->accesses[t].tensor]);
         }
     }
     return now_ns;
 }
 
-/* Lets all that a kernel uses leave, from its end on. Returns the end of the last copy. */
-static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
-                              uint32_t kernel, int64_t now_ns, dao_swap_timing_t *timing)
+/* Lets what goes behind a kernel leave, from its end on. Returns the end of the last copy. */
+static int64_t leave_on_demand(const demand_pass_t *pass, uint32_t kernel, int64_t now_ns)
 {
-    const dao_swap_step_t *step = parts->step;
+    const dao_swap_step_t *step = pass->parts->step;
     for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
-        const dao_swap_tier_t *tier = decisions[t].is_file ? &step->problem->file : &step->problem->host;
-        dao_swap_moment_t *moment = &timing->moments[t];
-        moment->is_out = step->accesses[t].inactive_is_live && step->accesses[t].writes;
+        const dao_swap_tier_t *tier =
+            pass->decisions[t].is_file ? &step->problem->file : &step->problem->host;
+        dao_swap_moment_t *moment = &pass->timing->moments[t];
         if (moment->is_out) {
-            uint64_t size = step->size_bytes[step->accesses[t].tensor];
             moment->out_begin_ns = now_ns;
-            now_ns += (int64_t)dao_swap_copy_ns(tier, false, size);
+            now_ns += (int64_t)dao_swap_copy_ns(tier, false, step->size_bytes[step->accesses[t].tensor]);
             moment->out_end_ns = now_ns;
         }
         moment->free_ns = now_ns;
@@ -491,34 +518,49 @@ static int64_t leave_serially(const dao_swap_parts_t *parts, const dao_swap_deci
     return now_ns;
 }
 
-dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
-                                  dao_swap_timing_t *timing)
+static void time_on_demand(const demand_pass_t *pass)
 {
-    const dao_swap_step_t *step = parts->step;
-    DAO_ASSERT(parts->part_bytes == 0 && parts->inactive_count == step->access_count);
-    int64_t *load_begin_ns = dao_host_calloc((size_t)step->access_count + 1, sizeof(*load_begin_ns)),
-            now_ns = 0;
-    if (load_begin_ns == NULL) {
-        return dao_swap_step_give_up(parts->step);
-    }
-    memset(timing->moments, 0, parts->inactive_count * sizeof(*timing->moments));
+    const dao_swap_step_t *step = pass->parts->step;
+    dao_swap_timing_t *timing = pass->timing;
+    int64_t now_ns = 0;
+    find_copies_out(pass);
     for (uint32_t k = 0; k < step->kernel_count && !dao_swap_is_cancelled(step->cancel); k++) {
-        now_ns = load_serially(parts, decisions, k, now_ns, load_begin_ns);
+        now_ns = load_on_demand(pass, k, now_ns);
         timing->kernel_begin_ns[k] = now_ns;
         now_ns += (int64_t)dao_larger(step->problem->kernels[k].time_ns, 1);
-        now_ns = leave_serially(parts, decisions, k, now_ns, timing);
+        now_ns = leave_on_demand(pass, k, now_ns);
     }
     timing->step_ns = (uint64_t)now_ns;
     for (uint32_t t = 0; t < step->access_count; t++) {
         uint32_t next = step->accesses[t].next, kernel = step->accesses[next].kernel;
         int64_t wrap_ns = next <= t ? now_ns : 0;
-        bool is_copied = step->accesses[t].inactive_is_live;
+        bool is_copied = comes_in(pass, next);
         timing->moments[t].taken_ns =
-            (is_copied ? load_begin_ns[next] : timing->kernel_begin_ns[kernel]) + wrap_ns;
+            (is_copied ? pass->load_begin_ns[next] : timing->kernel_begin_ns[kernel]) + wrap_ns;
         timing->moments[t].in_end_ns = is_copied ? timing->kernel_begin_ns[kernel] + wrap_ns : 0;
     }
-    dao_host_free(load_begin_ns);
-    return dao_swap_is_cancelled(step->cancel) ? dao_swap_step_give_up(step) : DAO_OK;
+}
+
+dao_status_t dao_swap_time_on_demand(const dao_swap_parts_t *parts, const dao_swap_decision_t *decisions,
+                                     dao_swap_timing_t *timing)
+{
+    const dao_swap_step_t *step = parts->step;
+    DAO_ASSERT(parts->part_bytes == 0 && parts->inactive_count == step->access_count);
+    demand_pass_t pass = {.parts = parts, .decisions = decisions, .timing = timing};
+    pass.previous = dao_host_calloc((size_t)step->access_count + 1, sizeof(*pass.previous));
+    pass.load_begin_ns = dao_host_calloc((size_t)step->access_count + 1, sizeof(*pass.load_begin_ns));
+    bool ok = pass.previous != NULL && pass.load_begin_ns != NULL;
+    memset(timing->moments, 0, parts->inactive_count * sizeof(*timing->moments));
+    for (uint32_t t = 0; t < step->access_count && ok; t++) {
+        pass.previous[step->accesses[t].next] = t;
+    }
+    if (ok) {
+        time_on_demand(&pass);
+        ok = !dao_swap_is_cancelled(step->cancel);
+    }
+    dao_host_free(pass.previous);
+    dao_host_free(pass.load_begin_ns);
+    return ok ? DAO_OK : dao_swap_step_give_up(step);
 }
 
 void dao_swap_timing_copy(dao_swap_timing_t *to, const dao_swap_timing_t *from, const dao_swap_parts_t *parts)

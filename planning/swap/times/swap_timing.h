@@ -42,11 +42,11 @@ DAO_NODISCARD dao_status_t dao_swap_delay(const dao_swap_parts_t *parts, const d
                                           uint32_t numerator, uint32_t denominator,
                                           dao_swap_timing_t *timing);
 
-/* Times for whole tensors of which none stays between two kernels: each kernel's reads are copied in, it
-   runs, its writes are copied out, and only then comes the next one. All live inactive periods have to be
-   away. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_swap_time_serial(const dao_swap_parts_t *parts,
-                                                const dao_swap_decision_t *decisions,
-                                                dao_swap_timing_t *timing);
+/* Times for whole tensors on demand: what a kernel uses and is away is copied in, the kernel runs, what
+   leaves behind it is copied out unless the tier has its bytes, and only then comes the next one.
+   dao_swap_step_give_up(). */
+DAO_NODISCARD dao_status_t dao_swap_time_on_demand(const dao_swap_parts_t *parts,
+                                                   const dao_swap_decision_t *decisions,
+                                                   dao_swap_timing_t *timing);
 
 #endif

@@ -76,21 +76,6 @@ static void it_can_be_cancelled(void)
     end();
 }
 
-static void a_serial_layout_is_that_of_one_kernel(void)
-{
-    dao_swap_layout_t layout;
-    begin(false);
-    CU_ASSERT_EQUAL_FATAL(dao_swap_layout_init_serial(&layout, &pass.step), DAO_OK);
-    CU_ASSERT_EQUAL(layout.arena_bytes, pass.least_bytes);
-    CU_ASSERT_EQUAL(layout.residency_count, pass.step.access_count);
-    for (uint32_t i = 0; i < pass.step.access_count; i++) {
-        bool is_first = i == pass.step.kernel_access[pass.step.accesses[i].kernel];
-        CU_ASSERT_EQUAL(layout.residencies[i].address_bytes, is_first ? 0 : 10);
-    }
-    dao_swap_layout_finish(&layout);
-    end();
-}
-
 #if defined(DAO_FAULTS)
 /* Assertions allocate, too: a failure may be one of theirs. */
 static void want_of_memory_is_said(void)
@@ -117,7 +102,6 @@ static void want_of_memory_is_said(void)
 static CU_TestInfo tests[] = {
     {"with room everything has an address", with_room_everything_has_an_address},
     {"it can be cancelled", it_can_be_cancelled},
-    {"a serial layout is that of one kernel", a_serial_layout_is_that_of_one_kernel},
 #if defined(DAO_FAULTS)
     {"want of memory is said", want_of_memory_is_said},
 #endif

@@ -122,7 +122,7 @@ static void what_stays_takes_the_time_of_its_kernels(void)
 }
 
 /* Two kernels that read a weight of 100 bytes each at 1 byte a ns: in, run, in, run. */
-static void serial_times_are_one_after_the_other(void)
+static void times_on_demand_are_one_after_the_other(void)
 {
     swap_pass_t pass;
     dao_swap_timing_t timing;
@@ -131,13 +131,34 @@ static void serial_times_are_one_after_the_other(void)
     swap_pass_begin(&pass, &box, 0);
     pass.decisions[0].is_away = pass.decisions[1].is_away = true;
     CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(&timing, &pass.parts), DAO_OK);
-    CU_ASSERT_EQUAL_FATAL(dao_swap_time_serial(&pass.parts, pass.decisions, &timing), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_time_on_demand(&pass.parts, pass.decisions, &timing), DAO_OK);
     CU_ASSERT_EQUAL(timing.kernel_begin_ns[0], 105);
     CU_ASSERT_EQUAL(timing.kernel_begin_ns[1], 220);
     CU_ASSERT_EQUAL(timing.step_ns, 230);
     CU_ASSERT_EQUAL(timing.moments[0].taken_ns, 230); /* in the next step */
     CU_ASSERT_EQUAL(timing.moments[0].in_end_ns, 335);
     CU_ASSERT(!timing.moments[0].is_out);
+    end(&pass, &timing);
+}
+
+/* Two kernels that write an activation each and two that read them: the first one stays meanwhile. */
+static void what_stays_on_demand_is_not_copied(void)
+{
+    swap_pass_t pass;
+    dao_swap_timing_t timing;
+    swap_step_chain(&box, 2, 100, 10);
+    box.problem.host = (dao_swap_tier_t){.in_bytes_per_second = NS_PER_S};
+    swap_pass_begin(&pass, &box, 0);
+    uint32_t written = pass.step.kernel_access[0], read = pass.step.accesses[written].next;
+    CU_ASSERT(pass.step.accesses[written].inactive_is_live && pass.step.accesses[read].inactive_is_live);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_timing_init(&timing, &pass.parts), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_time_on_demand(&pass.parts, pass.decisions, &timing), DAO_OK);
+    CU_ASSERT_EQUAL(timing.step_ns, 40);
+    pass.decisions[read].is_away = true; /* its bytes go then, not behind the kernel that wrote them */
+    CU_ASSERT_EQUAL_FATAL(dao_swap_time_on_demand(&pass.parts, pass.decisions, &timing), DAO_OK);
+    CU_ASSERT_EQUAL(timing.step_ns, 240);
+    CU_ASSERT(!timing.moments[written].is_out && timing.moments[read].is_out);
+    CU_ASSERT_EQUAL(timing.moments[read].out_end_ns - timing.moments[read].out_begin_ns, 100);
     end(&pass, &timing);
 }
 
@@ -160,7 +181,8 @@ static CU_TestInfo tests[] = {
     {"times are in order", times_are_in_order},
     {"copies in are delayed up to their kernels", copies_in_are_delayed_up_to_their_kernels},
     {"what stays takes the time of its kernels", what_stays_takes_the_time_of_its_kernels},
-    {"serial times are one after the other", serial_times_are_one_after_the_other},
+    {"times on demand are one after the other", times_on_demand_are_one_after_the_other},
+    {"what stays on demand is not copied", what_stays_on_demand_is_not_copied},
     {"want of memory is said", want_of_memory_is_said},
     CU_TEST_INFO_NULL,
 };

@@ -68,7 +68,7 @@ static void nothing_is_split_where_all_have_addresses(void)
 {
     dao_swap_layout_t layout;
     begin();
-    CU_ASSERT_EQUAL_FATAL(dao_swap_layout_init_serial(&layout, &pass.step), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_swap_layout_init_empty(&layout, &pass.step), DAO_OK);
     CU_ASSERT(!dao_swap_split(&pass.parts, &layout, pass.decisions));
     CU_ASSERT_EQUAL(count_away(), 0);
     dao_swap_layout_finish(&layout);
