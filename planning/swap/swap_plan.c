@@ -17,6 +17,9 @@
 
 #define REPLAY_STEP_COUNT 8u
 
+/* Addresses that cost less than this part of a step cost little: what comes on demand waits for more. */
+#define LITTLE_PART 64u
+
 struct dao_swap_plan {
     dao_swap_program_t program;
     uint32_t kernel_count;
@@ -106,8 +109,21 @@ static void begin_search(search_series_t *series)
     series->left_count--;
 }
 
-/* Searches with the links and pages of `planned`, for those of `problem`. NULL: no plan takes less than
-   `known_ns`. */
+/* Finds a program, by a search that tries what `ranking` says, or on demand without one. */
+static dao_status_t find_program(const dao_swap_step_t *step, search_series_t *series,
+                                 dao_swap_ranking_t *ranking, uint64_t known_ns, dao_swap_program_t *program,
+                                 dao_swap_found_t *out_found)
+{
+    if (ranking == NULL) {
+        *out_found = DAO_SWAP_FOUND_ON_DEMAND;
+        return dao_swap_write_on_demand(step, program);
+    }
+    begin_search(series);
+    return dao_swap_search(step, series->config, known_ns, ranking, program, out_found);
+}
+
+/* Plans with the links and pages of `planned`, for those of `problem`. `ranking` as for find_program(). NULL:
+   no plan takes less than `known_ns`. */
 static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
                               search_series_t *series, dao_swap_ranking_t *ranking, uint64_t known_ns,
                               dao_swap_plan_t **out_plan)
@@ -120,12 +136,10 @@ static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_
     dao_swap_plan_t *plan = NULL;
     dao_swap_found_t found = DAO_SWAP_FOUND_NONE;
     step.cancel = &series->cancel;
-    begin_search(series);
     status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
     status = status == DAO_OK ? plan_create(problem, &plan) : status;
-    status = status == DAO_OK
-                 ? dao_swap_search(&step, series->config, known_ns, ranking, &plan->program, &found)
-                 : status;
+    status =
+        status == DAO_OK ? find_program(&step, series, ranking, known_ns, &plan->program, &found) : status;
     bool is_found = status == DAO_OK && found != DAO_SWAP_FOUND_NONE;
     status = is_found ? measure_plan(&step, plan) : status;
     dao_swap_step_finish(&step);
@@ -154,7 +168,7 @@ static uint64_t step_ns_of(const dao_swap_plan_t *plan)
 }
 
 /* Makes a plan as if the problem were `planned`, and keeps the quicker one of it and the plan that is there.
- */
+   `ranking` as for find_program(). */
 static dao_status_t better_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
                                 search_series_t *series, dao_swap_ranking_t *ranking, dao_swap_plan_t **plan)
 {
@@ -269,6 +283,31 @@ static dao_status_t best_plan(const dao_swap_problem_t *problem, search_series_t
     return has_room ? status : better_placed(problem, 0, series, plan);
 }
 
+/* Returns true if a plan takes about what its copies do: a search paid little for addresses. */
+static bool pays_little_for_addresses(const dao_swap_plan_t *plan)
+{
+    const dao_swap_schedule_t *schedule = &plan->program.schedule;
+    return schedule->step_ns <= schedule->fluid_step_ns + schedule->fluid_step_ns / LITTLE_PART;
+}
+
+/* Where what a search chose has found few addresses, what comes on demand may move less. */
+static dao_status_t better_on_demand(const dao_swap_problem_t *problem, search_series_t *series,
+                                     dao_swap_plan_t **plan)
+{
+    dao_swap_addresses_t addresses = series->config->addresses;
+    bool may_be_better = series->config->granularity != DAO_SWAP_GRANULARITY_PARTS &&
+                         (addresses == DAO_SWAP_ADDRESSES_BEST || addresses == DAO_SWAP_ADDRESSES_STATIC);
+    if (*plan == NULL || (*plan)->is_on_demand || pays_little_for_addresses(*plan) || !may_be_better) {
+        return DAO_OK;
+    }
+    uint64_t fluid_step_ns = (*plan)->program.schedule.fluid_step_ns;
+    dao_swap_problem_t planned = *problem;
+    planned.page_bytes = 0;
+    dao_status_t status = better_plan(problem, &planned, series, NULL, plan);
+    (*plan)->program.schedule.fluid_step_ns = fluid_step_ns;
+    return status;
+}
+
 /* How much work a plan may take, and until when. */
 static search_series_t begin_series(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
 {
@@ -314,6 +353,7 @@ dao_status_t dao_swap_plan_make_ranked(const dao_swap_problem_t *problem,
     search_series_t series = begin_series(problem, config);
     series.rankings[0] = *ranking;
     status = status == DAO_OK ? best_plan(problem, &series, &plan) : status;
+    status = status == DAO_OK ? better_on_demand(problem, &series, &plan) : status;
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;

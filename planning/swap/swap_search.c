@@ -672,14 +672,13 @@ static dao_status_t write_kept(plan_search_t *search, dao_swap_program_t *out_pr
                : status;
 }
 
-/* Lets tensors come as kernels ask for them. */
-static dao_status_t write_on_demand(const plan_search_t *search, dao_swap_program_t *out_program)
+dao_status_t dao_swap_write_on_demand(const dao_swap_step_t *step, dao_swap_program_t *out_program)
 {
     dao_swap_grain_t grain;
     dao_swap_layout_t layout = {0};
-    dao_status_t status = dao_swap_grain_init(&grain, search->step, 0);
+    dao_status_t status = dao_swap_grain_init(&grain, step, 0);
     if (status == DAO_OK) {
-        status = dao_swap_demand(&grain.parts, search->capacity_bytes, grain.decisions, &layout);
+        status = dao_swap_demand(&grain.parts, step->problem->capacity_bytes, grain.decisions, &layout);
     }
     if (status == DAO_OK) {
         bool has_file = false;
@@ -733,7 +732,8 @@ static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_
     if (status != DAO_OK || *out_found == DAO_SWAP_FOUND_NONE) {
         return status;
     }
-    return search->kept != NULL ? write_kept(search, out_program) : write_on_demand(search, out_program);
+    return search->kept != NULL ? write_kept(search, out_program)
+                                : dao_swap_write_on_demand(search->step, out_program);
 }
 
 uint64_t dao_swap_work_limit(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)

@@ -38,4 +38,10 @@ DAO_NODISCARD dao_status_t dao_swap_search(const dao_swap_step_t *step, const da
                                            uint64_t known_ns, dao_swap_ranking_t *ranking,
                                            dao_swap_program_t *out_program, dao_swap_found_t *out_found);
 
+/* Writes down a program in which tensors come as kernels ask for them, see dao_swap_demand(): the only one
+   where no other gets addresses, and better than others where those get them from few choices. Errors as of
+   dao_swap_search(). */
+DAO_NODISCARD dao_status_t dao_swap_write_on_demand(const dao_swap_step_t *step,
+                                                    dao_swap_program_t *out_program);
+
 #endif

@@ -26,14 +26,15 @@
 #include <string.h>
 
 /* Laps that begin as the one before ended; as many may leave something out. */
-#define SETTLING_LAP_COUNT 4u
+#define SETTLING_LAP_COUNT 2u
 
 /* Memory that is free, or a tensor's. */
 typedef struct block {
     uint64_t address_bytes, size_bytes;
     uint32_t access; /* the last one of the tensor, maybe in the lap before; DAO_SWAP_NONE: free */
-    bool is_changed; /* the host has not these bytes */
-    bool is_wanted;  /* by the kernel at hand, whose access is the next one or `access` */
+    uint32_t kernel, next_kernel; /* of that access, and of the next one */
+    bool is_changed;              /* the host has not these bytes */
+    bool is_wanted;               /* by the kernel at hand, whose access is the next one or `access` */
 } block_t;
 
 /* What the kernel at hand uses and is not there. */
@@ -101,17 +102,15 @@ static double cost_of(const demand_walk_t *walk, const block_t *block, uint32_t 
     if (is_free(block)) {
         return 0;
     }
-    const dao_swap_access_t *accesses = walk->step->accesses;
-    uint32_t next = accesses[accesses[block->access].next].kernel;
+    uint32_t next = block->next_kernel;
     uint32_t kernels = next > kernel ? next - kernel : next + walk->step->kernel_count - kernel;
     return (double)block->size_bytes * (block->is_changed ? 2 : 1) / kernels;
 }
 
 /* Returns true if a block is not to leave for a kernel. */
-static bool has_to_stay(const demand_walk_t *walk, const block_t *block, uint32_t kernel, bool spares_last)
+static bool has_to_stay(const block_t *block, uint32_t kernel, bool spares_last)
 {
-    return block->is_wanted ||
-           (spares_last && !is_free(block) && walk->step->accesses[block->access].kernel + 1 == kernel);
+    return block->is_wanted || (spares_last && !is_free(block) && block->kernel + 1 == kernel);
 }
 
 typedef struct window {
@@ -132,7 +131,7 @@ static window_t find_window(const demand_walk_t *walk, uint64_t size_bytes, uint
     const block_t *blocks = walk->blocks;
     window_t best = {.size_bytes = UINT64_MAX, .cost = INFINITY}, window = {0};
     for (uint32_t last = 0; last < walk->block_count; last++) {
-        if (has_to_stay(walk, &blocks[last], kernel, spares_last)) {
+        if (has_to_stay(&blocks[last], kernel, spares_last)) {
             window = (window_t){.first = last + 1};
             continue;
         }
@@ -150,7 +149,7 @@ static window_t find_window(const demand_walk_t *walk, uint64_t size_bytes, uint
         }
         best = cheaper(best, window);
     }
-    dao_swap_add_work(walk->step, walk->block_count);
+    dao_swap_add_work(walk->step, walk->block_count / 2);
     return best;
 }
 
@@ -245,6 +244,8 @@ static void pass_kernel(demand_walk_t *walk, uint32_t kernel)
         }
         walk->addresses[block->access] = block->address_bytes;
         block->is_wanted = false;
+        block->kernel = kernel;
+        block->next_kernel = step->accesses[step->accesses[block->access].next].kernel;
         block->is_changed = block->is_changed || step->accesses[block->access].writes;
         i = step->accesses[block->access].inactive_is_live ? i : release(walk, i);
     }

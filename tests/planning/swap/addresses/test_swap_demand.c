@@ -44,7 +44,7 @@ static void a_cycle_leaves_what_is_wanted_last(void)
     swap_step_stream(&box, 8, 100, 10);
     begin();
     CU_ASSERT_EQUAL(walk(800), 0);
-    CU_ASSERT(walk(600) <= 5); /* of six places five keep theirs but for one */
+    CU_ASSERT(walk(700) < 8 && walk(600) < 8); /* some keep their places, the others take turns */
     CU_ASSERT(walk(200) <= 8);
     CU_ASSERT_EQUAL(walk(100), 8);
     swap_pass_end(&pass);
