@@ -78,6 +78,26 @@ static void numbers_beyond_the_last_name_are_refused(void)
     }
 }
 
+static void huge_pages_are_the_configs_or_the_environments(void)
+{
+    static const struct {
+        dao_huge_pages_t config;
+        const char *text;
+        dao_huge_pages_t found;
+    } cases[] = {{DAO_HUGE_PAGES_DEFAULT, NULL, DAO_HUGE_PAGES_ADVISE},
+                 {DAO_HUGE_PAGES_NEVER, NULL, DAO_HUGE_PAGES_NEVER},
+                 {DAO_HUGE_PAGES_EXPLICIT, "never", DAO_HUGE_PAGES_EXPLICIT},
+                 {DAO_HUGE_PAGES_DEFAULT, "explicit", DAO_HUGE_PAGES_EXPLICIT},
+                 {DAO_HUGE_PAGES_DEFAULT, "never", DAO_HUGE_PAGES_NEVER}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        dao_host_memory_config_t settings = {0}, config = {.huge_pages = cases[i].config};
+        environment_set("DAO_HOST_HUGE_PAGES", cases[i].text);
+        CU_ASSERT_EQUAL(dao_host_memory_find(&config, &settings), DAO_OK);
+        CU_ASSERT_EQUAL(settings.huge_pages, cases[i].found);
+    }
+    environment_set("DAO_HOST_HUGE_PAGES", NULL);
+}
+
 static void prefaulting_is_switched_by_0_and_1(void)
 {
     static const struct {
@@ -171,6 +191,7 @@ static CU_TestInfo tests[] = {
     {"the limit of host memory is the config's or the environment's",
      the_limit_of_host_memory_is_the_configs_or_the_environments},
     {"numbers beyond the last name are refused", numbers_beyond_the_last_name_are_refused},
+    {"huge pages are the config's or the environment's", huge_pages_are_the_configs_or_the_environments},
     {"prefaulting is switched by 0 and 1", prefaulting_is_switched_by_0_and_1},
     {"the environment says which steps are planned", the_environment_says_which_steps_are_planned},
     {"who plans, and how, is checked", who_plans_and_how_is_checked},
