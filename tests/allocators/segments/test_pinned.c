@@ -681,6 +681,20 @@ static void a_deferred_small_block_is_mailed(void)
     CU_ASSERT_EQUAL(logged_count, 0);
 }
 
+static void a_small_block_that_is_freed_twice_is_logged(void)
+{
+    char *block = take(100), *other = take(100);
+    dao_pinned_free_deferred(allocator, block, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(logged_count, 0);
+    dao_pinned_free_deferred(allocator, block, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(logged_count, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_DOUBLE_FREE)));
+    dao_pinned_free_deferred(allocator, other + 1, DAO_BLOCK_OWNER_RAW);
+    CU_ASSERT_EQUAL(logged_count, 2);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged_line, dao_status_text(DAO_ERR_INTERIOR_POINTER)));
+    CU_ASSERT_EQUAL(stats_now().live_count, 1);
+}
+
 /* A drain alone makes a slab whole again, whose memory others can have then. */
 static void a_drain_empties_the_mail(void)
 {
@@ -777,6 +791,7 @@ static CU_TestInfo small_tests[] = {
 #endif
     {"a small block takes no fence", a_small_block_takes_no_fence},
     {"a deferred small block is mailed", a_deferred_small_block_is_mailed},
+    {"a small block that is freed twice is logged", a_small_block_that_is_freed_twice_is_logged},
     {"a drain empties the mail", a_drain_empties_the_mail},
     {"wrong deferred frees of small blocks are logged", wrong_deferred_frees_of_small_blocks_are_logged},
     CU_TEST_INFO_NULL,
