@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of steps whose kernels are on several compute streams: played byte by byte in any order that their
    fences allow, never below the bound, and no slower than with all kernels on one stream. */
-#include "planning/swap/step/swap_fence.h"
 #include "tests/support/models/swap_machine.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/sanitizer.h"
@@ -225,6 +224,20 @@ static void one_stream_is_one_stream(void)
     }
 }
 
+/* Kernels beside each other never make a step longer, and mostly make it shorter. */
+static void streams_spare_time(void)
+{
+    uint64_t random = dao_test_seed("spared", 11);
+    int shorter = 0;
+    for (int round = 0; round < TEST_ROUNDS(150); round++) {
+        make_step(&random);
+        uint64_t beside_ns = step_ns(), in_a_row_ns = step_ns_in_a_row();
+        CU_ASSERT(beside_ns <= in_a_row_ns);
+        shorter += beside_ns < in_a_row_ns;
+    }
+    CU_ASSERT(shorter > TEST_ROUNDS(75));
+}
+
 /* The faster streams do not wait for the slower ones, and a step takes what it takes those. */
 static void a_step_takes_what_the_slowest_stream_does(void)
 {
@@ -276,6 +289,7 @@ static CU_TestInfo tests[] = {
     {"kernels wait for what they read", kernels_wait_for_what_they_read},
     {"writers wait for readers", writers_wait_for_readers},
     {"all streams wait for a copy", all_streams_wait_for_a_copy},
+    {"streams spare time", streams_spare_time},
     {"one stream is one stream", one_stream_is_one_stream},
     {"a step takes what the slowest stream does", a_step_takes_what_the_slowest_stream_does},
     {"there are so many streams", there_are_so_many_streams},
