@@ -26,8 +26,8 @@
    Then an error with the figures.
 
    Where little may still be taken, memory is tight; that is judged as pages or the limit change, and by trim.
-   Requests without a stream then go by place_tightly(), which looks at more holes, so that small blocks keep
-   out of pages that are free as a whole.
+   Requests without a stream then go where paged_tight.c says, so that small blocks keep out of pages that are
+   free as a whole.
 
    What holds between calls, with the world's locks:
 
@@ -46,6 +46,7 @@
 
 #include "allocators/range/range_internal.h"
 #include "allocators/slow_path.h"
+#include "base/internal_error.h"
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/numbers/path.h"
@@ -147,16 +148,36 @@ static DAO_OFF_THE_PATH void *give_up_fast(paged_t *paged, arena_t *arena, size_
     return dao_allocator_alloc_fallback(&paged->base, size_bytes);
 }
 
-/* take_fast() for a hole that is not below the arena's mapped_floor_bytes, which none is where memory is
-   tight. */
+/* take_fast() for a hole that is not below the arena's mapped_floor_bytes. */
 static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, uint32_t hole,
                                                size_t size_bytes)
 {
     uint64_t offset_bytes = (uint64_t)dao_range_at(arena->segment.range, hole)->offset_units << UNIT_SHIFT;
-    return arena->tight_page_bytes == 0 &&
-                   dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
+    return dao_paged_is_mapped(arena, offset_bytes, dao_round_up(size_bytes, DAO_RANGE_GRANULE))
                ? take_and_unlock(arena, hole, size_bytes)
                : give_up_fast(paged, arena, size_bytes);
+}
+
+/* take_fast() where memory is tight, and for sizes that no block has. */
+static DAO_OFF_THE_PATH void *take_tightly(paged_t *paged, arena_t *arena, size_t size_bytes)
+{
+    dao_range_t *range = arena->segment.range;
+    if (size_bytes - 1 >= paged->window_bytes || !dao_range_has_room(range)) { /* too large, or 0 */
+        return give_up_fast(paged, arena, size_bytes);
+    }
+    uint64_t block_bytes = dao_round_up(size_bytes, DAO_RANGE_GRANULE);
+    tight_place_t place;
+    if (!dao_paged_find_tight(arena, block_bytes, 0, &place)) {
+        return give_up_fast(paged, arena, size_bytes);
+    }
+    if (place.offset_bytes >> UNIT_SHIFT == dao_range_at(range, place.hole)->offset_units) {
+        return take_and_unlock(arena, place.hole, size_bytes);
+    }
+    DAO_MUST(dao_range_alloc_in(range, place.hole, place.offset_bytes, block_bytes, size_bytes));
+    dao_stats_count_alloc(&arena->ledger.stats, size_bytes, block_bytes);
+    DAO_ASSERT_HEAVY(dao_segment_is_valid(&arena->segment, NULL));
+    dao_spin_unlock(&arena->lock);
+    return arena->segment.address + place.offset_bytes;
 }
 
 /* Takes a block in an arena whose lock is held, and unlocks it: place() for most requests, in a third of its
@@ -164,6 +185,9 @@ static DAO_OFF_THE_PATH void *take_above_floor(paged_t *paged, arena_t *arena, u
 static DAO_ON_THE_PATH void *take_fast(paged_t *paged, arena_t *arena, size_t size_bytes)
 {
     dao_range_t *range = arena->segment.range;
+    if (__builtin_expect(size_bytes - 1 >= arena->fast_bytes, false)) {
+        return take_tightly(paged, arena, size_bytes);
+    }
     uint64_t size_units = (size_bytes + DAO_RANGE_GRANULE - 1) >> UNIT_SHIFT;
     uint32_t hole = dao_range_find_good(range, NULL, size_units);
     if (__builtin_expect(hole == DAO_RANGE_NONE || range->unused == DAO_RANGE_NONE, false)) {
@@ -185,9 +209,6 @@ static DAO_OFF_THE_PATH void *take_elsewhere(paged_t *paged, arena_t *arena, siz
 static void *paged_alloc_fast(dao_allocator_t *allocator, size_t size_bytes)
 {
     paged_t *paged = dao_paged_of(allocator);
-    if (__builtin_expect(size_bytes - 1 >= paged->window_bytes, false)) { /* too large, or 0 */
-        return dao_allocator_alloc_fallback(allocator, size_bytes);
-    }
     arena_t *arena = dao_paged_home(paged);
     return __builtin_expect(dao_spin_try(&arena->lock), true) ? take_fast(paged, arena, size_bytes)
                                                               : take_elsewhere(paged, arena, size_bytes);

@@ -101,7 +101,8 @@ dao_status_t dao_paged_add_arena(paged_t *paged, arena_role_t role)
                        .mapped = dao_pages_mapped(paged->pages, window),
                        .segment = {.address = address, .size_bytes = (size_t)paged->window_bytes},
                        .window = window,
-                       .role = role};
+                       .role = role,
+                       .fast_bytes = paged->window_bytes};
     dao_range_config_t config = {.capacity_bytes = paged->window_bytes,
                                  .base = (uintptr_t)address,
                                  .fit = paged->fit,
@@ -214,7 +215,7 @@ static void note_tightness(paged_t *paged)
     for (uint32_t i = 0; i < dao_paged_shared_count(paged); i++) {
         arena_t *arena = dao_paged_shared(paged, i);
         arena->tight_page_bytes = is_tight ? most_count * paged->page_bytes / TIGHT_PAGE_PART : 0;
-        arena->mapped_floor_bytes = is_tight ? 0 : arena->mapped_floor_bytes;
+        arena->fast_bytes = arena->tight_page_bytes != 0 ? 0 : paged->window_bytes;
     }
 }
 
@@ -256,7 +257,8 @@ bool dao_paged_is_valid_locked(paged_t *paged)
         const arena_t *arena = paged->arenas[i];
         bool is_tight = arena->tight_page_bytes != 0;
         if (!dao_segment_is_valid(&arena->segment, &part) || !dao_ledger_matches(&arena->ledger, &part) ||
-            (is_tight && (arena->role != ARENA_SHARED || arena->mapped_floor_bytes != 0))) {
+            (is_tight && arena->role != ARENA_SHARED) ||
+            arena->fast_bytes != (is_tight ? 0 : paged->window_bytes)) {
             return false;
         }
         total.requested_bytes += part.requested_bytes;

@@ -27,11 +27,12 @@ typedef struct arena {
     _Alignas(64) dao_spin_t lock;
     uint32_t page_shift;
     const uint64_t *mapped;      /* a bit a page of the window */
-    uint64_t mapped_floor_bytes; /* all of the window below this is mapped; 0 where memory is tight */
+    uint64_t mapped_floor_bytes; /* all of the window below this is mapped */
     /* Bytes that a block is placed higher for to leave a page free; 0: memory is not tight. As of the last
        change of pages or of the limit, and of the last trim: what others take of a budget that is shared is
        not seen before. */
     uint64_t tight_page_bytes;
+    uint64_t fast_bytes;   /* requests of more leave the usual path: 0 where memory is tight */
     dao_segment_t segment; /* the window, and the range over it */
     uint32_t window;
     arena_role_t role;            /* changed with the world's locks */
@@ -231,6 +232,17 @@ static inline bool dao_paged_is_mapped(const arena_t *arena, uint64_t offset_byt
            dao_pages_are_mapped(arena->mapped, offset_bytes >> arena->page_shift,
                                 (offset_bytes + size_bytes - 1) >> arena->page_shift);
 }
+
+/* Where a block may go: a hole of an arena's range, and an offset in it. */
+typedef struct tight_place {
+    uint32_t hole;
+    uint64_t offset_bytes;
+} tight_place_t;
+
+/* Finds the place for a block in an arena whose lock is held and where memory is tight, as paged_tight.c
+   says; false: there is none that needs no pages. An alignment of 0 is the granule's. */
+bool dao_paged_find_tight(const arena_t *arena, uint64_t block_bytes, uint64_t alignment_bytes,
+                          tight_place_t *out_place);
 
 /* Counts a block that was placed, and grants it. */
 static inline void dao_paged_finish(placing_t *placing, dao_block_grant_t *out_grant)

@@ -7,11 +7,9 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
-/* Holes of each arena that are looked at: where memory is tight, while new pages can be had, and when they
-   must be moved. */
-#define HOLE_LOOK_TIGHT 8u
-#define HOLE_LOOK_FEW   64u
-#define HOLE_LOOK_MANY  1024u
+/* Holes of each arena that are looked at: while new pages can be had, and when they must be moved. */
+#define HOLE_LOOK_FEW  64u
+#define HOLE_LOOK_MANY 1024u
 
 /* Fenced parts of each arena that are freed before the request is tried again. Each costs some hundred
    instructions, a try as many as ten of them. */
@@ -24,12 +22,11 @@ typedef enum aim {
     /* The fewest pages that no other block keeps, mapped or not, then the fewest missing ones. For where
        pages must be moved: a free page that the block covers cannot go to where the block lacks one. */
     AIM_TAKES_LEAST,
-    AIM_KEEPS_PAGES, /* where memory is tight: nothing is missing, few free pages are taken, and low ones */
 } aim_t;
 
 /* The search for the place of least cost. */
 typedef struct search {
-    const dao_pages_t *pages; /* AIM_KEEPS_PAGES: NULL, the arena's lock is enough */
+    const dao_pages_t *pages;
     const placing_t *placing;
     aim_t aim;
     uint32_t looks_left;
@@ -56,17 +53,10 @@ static uint64_t pages_taken(const arena_t *arena, const dao_range_block_t *hole,
     return last - first + 1 - shares_first - shares_last;
 }
 
-/* UINT64_MAX: the place will not do. */
 static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, uint64_t offset_bytes)
 {
     const arena_t *arena = search->arena;
     uint64_t block_bytes = search->placing->block_bytes;
-    if (search->aim == AIM_KEEPS_PAGES) {
-        return dao_paged_is_mapped(arena, offset_bytes, block_bytes)
-                   ? pages_taken(arena, hole, offset_bytes, block_bytes) * arena->tight_page_bytes +
-                         offset_bytes
-                   : UINT64_MAX;
-    }
     uint64_t missing = dao_pages_missing(search->pages, arena->window, offset_bytes, block_bytes);
     bool lacks = search->aim == AIM_LACKS_LEAST || arena->role == ARENA_LEASED; /* whose free pages stay */
     return (lacks ? missing : pages_taken(arena, hole, offset_bytes, block_bytes)) << 32 | missing;
@@ -75,7 +65,6 @@ static uint64_t cost_of(const search_t *search, const dao_range_block_t *hole, u
 /* Returns the number of pages that the best place lacks, or takes; UINT32_MAX: there is none yet. */
 static uint32_t fewest_pages(const search_t *search)
 {
-    DAO_ASSERT(search->aim != AIM_KEEPS_PAGES);
     return (uint32_t)(search->least_cost >> 32);
 }
 
@@ -144,9 +133,15 @@ void dao_paged_take_back(arena_t *arena, const dao_range_grant_t *grant)
    that it holds. */
 static dao_status_t place_tightly(arena_t *arena, placing_t *placing)
 {
-    search_t search = {.placing = placing, .aim = AIM_KEEPS_PAGES, .least_cost = UINT64_MAX};
-    search_arena(&search, arena, HOLE_LOOK_TIGHT);
-    return search.least_cost != UINT64_MAX ? take_best(&search, placing) : DAO_ERR_LIMIT;
+    const dao_block_request_t *request = placing->request;
+    tight_place_t place;
+    if (!dao_paged_find_tight(arena, placing->block_bytes, request->alignment_bytes, &place)) {
+        return DAO_ERR_LIMIT;
+    }
+    placing->arena = arena;
+    placing->grant = (dao_range_grant_t){.offset_bytes = place.offset_bytes};
+    return dao_range_alloc_in(arena->segment.range, place.hole, place.offset_bytes, placing->block_bytes,
+                              dao_word_of(request));
 }
 
 /* Takes a block in an arena where that needs no pages. DAO_ERR_LIMIT, without a message, if there is no such
