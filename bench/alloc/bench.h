@@ -94,7 +94,6 @@ DAO_NODISCARD dao_status_t dao_bench_cases(size_t hole_count, dao_bench_case_t o
 typedef struct dao_bench_pairs_config {
     uint64_t pair_count;
     uint64_t device_bytes;
-    bool has_pages;
 } dao_bench_pairs_config_t;
 
 /* Replays what builds a trace up and so many pairs of its steady part, or all if there are fewer. *out_done:

@@ -19,6 +19,9 @@
 #define DAO_BENCH_INSTRUCTIONS_SEGMENTS_MAX       425
 #define DAO_BENCH_INSTRUCTIONS_SEGMENTS_TIGHT_MAX 525
 
+/* The same for plain pairs in pages, on a device of 1.1 times the peak: a2 and c. */
+#define DAO_BENCH_INSTRUCTIONS_TIGHT_MAX 1150
+
 /* Instructions for a request that is refused while 30,000 holes are almost large enough. */
 #define DAO_BENCH_INSTRUCTIONS_REFUSED_MAX 125000
 

@@ -21,7 +21,7 @@ dao_status_t dao_bench_pairs(const dao_bench_peer_t *peer, const dao_alloc_trace
                              const dao_bench_pairs_config_t *config, uint64_t *out_done)
 {
     size_t end = end_of(trace, config->pair_count, out_done);
-    dao_status_t status = dao_bench_device_start(peer, config->device_bytes, config->has_pages);
+    dao_status_t status = dao_bench_device_start(peer, config->device_bytes, true);
     if (status != DAO_OK) {
         return status;
     }

@@ -64,7 +64,7 @@ static uint64_t device_bytes(const bench_t *bench, const dao_alloc_trace_t *trac
 static dao_status_t speed_on_device(const bench_t *bench, const dao_bench_peer_t *peer,
                                     const dao_alloc_trace_t *trace, dao_bench_figures_t *figures)
 {
-    dao_status_t status = dao_bench_device_start(peer, device_bytes(bench, trace), bench->percent == 0);
+    dao_status_t status = dao_bench_device_start(peer, device_bytes(bench, trace), true);
     if (status == DAO_OK) {
         status = dao_bench_speed(peer, trace, bench->round_count, figures);
         dao_bench_device_stop();
@@ -110,8 +110,7 @@ static dao_status_t run_pairs(const bench_t *bench, const dao_bench_peer_t *peer
 {
     uint64_t done_count = 0;
     dao_bench_pairs_config_t config = {.pair_count = bench->pair_count,
-                                       .device_bytes = device_bytes(bench, trace),
-                                       .has_pages = bench->percent == 0};
+                                       .device_bytes = device_bytes(bench, trace)};
     dao_status_t status = dao_bench_pairs(peer, trace, &config, &done_count);
     if (status == DAO_OK) {
         (void)printf("%" PRIu64 "\n", done_count);
@@ -439,7 +438,7 @@ static const dao_option_t options[] = {
      .value = "N",
      .least = 100,
      .most = 1000,
-     .help = "speed on a device of so much of the peak, without page mapping; without it ample, with it"},
+     .help = "speed on a device of so much of the peak; without it ample"},
     {.name = "segments",
      .type = DAO_OPTION_TYPE_FLAG,
      DAO_OPTION_FIELD(settings_t, in_segments),
