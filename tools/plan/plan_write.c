@@ -2,7 +2,9 @@
 /* Lines of CSV, and the file around them. */
 #include "tools/plan/plan_write.h"
 
+#include "base/memory/host.h"
 #include "base/report/error.h"
+#include "tools/base/id_map.h"
 #include "tools/write/out_file.h"
 #include "tools/write/put_text.h"
 
@@ -84,41 +86,107 @@ static void write_time(FILE *file, const dao_plan_input_t *input, size_t buffer,
     }
 }
 
+/* Ids of a file are different, those of a step's temporaries need not be. */
+typedef struct id_writer {
+    dao_id_map_t taken;   /* all ids that there are */
+    dao_id_map_t written; /* of these */
+} id_writer_t;
+
+static bool is_in(const dao_id_map_t *map, const char *id)
+{
+    uint64_t value;
+    return dao_id_map_find(map, id, strlen(id), &value);
+}
+
+static dao_status_t add(dao_id_map_t *map, const char *id)
+{
+    bool is_known;
+    uint64_t value;
+    return dao_id_map_add(map, id, strlen(id), 0, &is_known, &value);
+}
+
+/* Notes all ids, to keep those of the input that look like one that is made here. */
+static dao_status_t note_ids(id_writer_t *ids, const dao_plan_input_t *input)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; i < input->buffer_count && status == DAO_OK; i++) {
+        char number[DAO_PLAN_INPUT_NUMBER_BYTES];
+        const char *id = dao_plan_input_id(input, i, number);
+        status = strpbrk(id, "\r\n") == NULL
+                     ? add(&ids->taken, id)
+                     : dao_error(DAO_ERR_INVALID,
+                                 "\"%.64s\" cannot be an id of a CSV file: it has a line's end", id);
+    }
+    return status;
+}
+
+/* Writes the id of a buffer; of one whose id stands there already, with the buffer's number. */
+static dao_status_t write_id(FILE *file, id_writer_t *ids, const dao_plan_input_t *input, size_t buffer)
+{
+    char number[DAO_PLAN_INPUT_NUMBER_BYTES];
+    const char *id = dao_plan_input_id(input, buffer, number);
+    if (!is_in(&ids->written, id)) {
+        dao_put_csv(file, id);
+        return add(&ids->written, id);
+    }
+    size_t size = strlen(id) + DAO_PLAN_INPUT_NUMBER_BYTES + 1;
+    char *other = dao_host_calloc(size, 1);
+    if (other == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the ids of a file");
+    }
+    size_t at = buffer;
+    do {
+        (void)snprintf(other, size, "%s@%zu", id, at);
+        at += input->buffer_count;
+    } while (is_in(&ids->taken, other) || is_in(&ids->written, other));
+    dao_put_csv(file, other);
+    dao_status_t status = add(&ids->written, other);
+    dao_host_free(other);
+    return status;
+}
+
+static dao_status_t write_line(FILE *file, id_writer_t *ids, const columns_t *columns,
+                               const dao_plan_input_t *input, const dao_plan_t *plan, size_t i, size_t *gap)
+{
+    const dao_plan_buffer_t *buffer = &input->buffers[i];
+    uint64_t offset = offset_of(input, plan, i);
+    dao_status_t status = write_id(file, ids, input, i);
+    write_time(file, input, i, buffer->begin_time, input->begin_clocks);
+    write_time(file, input, i, buffer->end_time, input->end_clocks);
+    (void)fprintf(file, ",%" PRIu64, buffer->size_bytes);
+    if (columns->has_alignment) {
+        (void)fprintf(file, ",%" PRIu32, buffer->alignment_bytes);
+    }
+    if (columns->has_gaps) {
+        write_gaps(file, input, i, gap);
+    }
+    if (columns->has_pools) {
+        write_pool(file, offset != DAO_PLAN_NOWHERE ? pool_of(input, plan, i) : buffer->pool);
+    }
+    if (columns->has_offsets) {
+        write_offset(file, offset);
+    }
+    (void)fputc('\n', file);
+    return status;
+}
+
 dao_status_t dao_plan_write_lines(FILE *file, const dao_plan_input_t *input, const dao_plan_t *plan)
 {
     columns_t columns = find_columns(input, plan);
+    id_writer_t ids;
     size_t gap = 0;
+    dao_id_map_init(&ids.taken);
+    dao_id_map_init(&ids.written);
+    dao_status_t status = note_ids(&ids, input);
     (void)fprintf(file, "id,lower,upper,size%s%s%s%s\n", columns.has_alignment ? ",alignment" : "",
                   columns.has_gaps ? ",gaps" : "", columns.has_pools ? ",pool" : "",
                   columns.has_offsets ? ",offset" : "");
-    for (size_t i = 0; i < input->buffer_count; i++) {
-        const dao_plan_buffer_t *buffer = &input->buffers[i];
-        char number[DAO_PLAN_INPUT_NUMBER_BYTES];
-        const char *id = dao_plan_input_id(input, i, number);
-        if (strpbrk(id, "\r\n") != NULL) {
-            return dao_error(DAO_ERR_INVALID, "\"%.64s\" cannot be an id of a CSV file: it has a line's end",
-                             id);
-        }
-        dao_put_csv(file, id);
-        write_time(file, input, i, buffer->begin_time, input->begin_clocks);
-        write_time(file, input, i, buffer->end_time, input->end_clocks);
-        (void)fprintf(file, ",%" PRIu64, buffer->size_bytes);
-        if (columns.has_alignment) {
-            (void)fprintf(file, ",%" PRIu32, buffer->alignment_bytes);
-        }
-        if (columns.has_gaps) {
-            write_gaps(file, input, i, &gap);
-        }
-        if (columns.has_pools) {
-            write_pool(file, offset_of(input, plan, i) != DAO_PLAN_NOWHERE ? pool_of(input, plan, i)
-                                                                           : buffer->pool);
-        }
-        if (columns.has_offsets) {
-            write_offset(file, offset_of(input, plan, i));
-        }
-        (void)fputc('\n', file);
+    for (size_t i = 0; i < input->buffer_count && status == DAO_OK; i++) {
+        status = write_line(file, &ids, &columns, input, plan, i, &gap);
     }
-    return DAO_OK;
+    dao_id_map_finish(&ids.taken);
+    dao_id_map_finish(&ids.written);
+    return status;
 }
 
 dao_status_t dao_plan_write(const char *path, const dao_plan_input_t *input, const dao_plan_t *plan)

@@ -10,10 +10,11 @@
 /**
  * Writes a plan as CSV: `id,lower,upper,size`, `alignment` and `gaps` if there are any, `pool` if one is used
  * or asked for besides the first, `offset`, which is empty for a buffer that is not placed. read_lifetimes.h
- * reads it back with every offset fixed; MiniMalloc's tools read it, too.
+ * reads it back with every offset fixed; MiniMalloc's tools read it, too. Of buffers with one id, as a step's
+ * temporaries may have, all but the first have their number behind it: `id@7`.
  *
- * @return DAO_OK; DAO_ERR_IO if the file cannot be written; DAO_ERR_INVALID if an id has a comma, which such
- *         a file cannot hold.
+ * @return DAO_OK; DAO_ERR_IO if the file cannot be written; DAO_ERR_INVALID if an id has a line's end, which
+ *         such a file cannot hold; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: for the file. Cost: O(buffers).
  */

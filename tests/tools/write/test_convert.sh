@@ -57,6 +57,17 @@ op grad 4 <y.row *w >z -y
 end
 END
 whole "$folder/all.dao" all
+
+# Operators whose workspaces have one word, as recorded ones have, and one that looks like what is made of it.
+cat >"$folder/words.dao" <<'END'
+dao-step 1
+tensor a 1024
+op x 1 <a +t:1024 -t
+op y 1 <a +t:2048 -t
+op z 1 <a +t@6:512 -t@6
+end
+END
+whole "$folder/words.dao" words
 whole "$source/examples/traces/resnet101.tr" kernels
 for ending in csv events.csv pickle rmm.csv json; do
     whole "$folder/all.$ending" "all-$ending"
