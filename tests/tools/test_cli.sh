@@ -167,6 +167,20 @@ expect 0 "kernels run again    1" plan "$folder/pure.dao" $again -o "$folder/lon
 expect 0 "op f 100 pure >a@2" plan "$folder/pure.dao" $again -o -
 expect 0 "0.500      0.500  1.000      0.0      0.0" \
     simulate "$folder/longer.dao" --scheme plan --capacity 17MiB --link-in 1GB/s
+# A gradient that an operator drops, and no kernel uses, is released where it was.
+cat >"$folder/drops.dao" <<'END'
+dao-step 1
+tensor w 1048576 tag=parameter
+tensor old 1048576 tag=gradient
+tensor a 1048576
+tensor g 1048576 tag=gradient
+op f 100 pure <w >a -old
+op b 100 pure <a >g -a
+op s 100 *w <g
+end
+END
+expect 0 "used of it" plan "$folder/drops.dao" --recompute --capacity 4MiB -o "$folder/dropped.dao"
+expect 0 "peak                 3145728 " info "$folder/dropped.dao"
 expect 2 "--recompute needs --capacity" plan "$folder/pure.dao" --recompute
 expect 2 "--link is for --recompute" plan "$folder/pure.dao" --link 1GB/s
 # shellcheck disable=SC2086 # words

@@ -45,7 +45,7 @@ static const dao_option_t options[] = {
      .type = DAO_OPTION_TYPE_BYTES,
      DAO_OPTION_FIELD(settings_t, reserve_bytes),
      .value = "SIZE",
-     .help = "what others take of it, such as the driver's context: 600MiB"},
+     .help = "what others take of it: a driver's context takes some 600MiB"},
     {.name = "device",
      .type = DAO_OPTION_TYPE_NAME,
      DAO_OPTION_FIELD(settings_t, device),

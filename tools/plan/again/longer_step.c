@@ -20,6 +20,7 @@ typedef struct maker {
     dao_step_trace_t *made;
     uint32_t *last_runs; /* of each tensor: run behind which it is released; DAO_TRACE_NONE: it stays */
     bool *is_alive;      /* of each tensor, before the run that is added */
+    uint32_t *unused;    /* of each of the trace's tensors: the one here, if no kernel uses it */
 } maker_t;
 
 static dao_status_t copy_text(const maker_t *maker, size_t from, size_t *out_offset)
@@ -72,6 +73,24 @@ static void find_last_runs(const maker_t *maker)
     }
 }
 
+/* What no kernel uses, such as a gradient that an operator drops, takes memory until the trace releases it.
+ */
+static void find_unused(const maker_t *maker)
+{
+    const dao_swap_problem_t *problem = &maker->step->problem;
+    for (uint32_t t = 0; t < maker->trace->tensor_count; t++) {
+        maker->unused[t] = DAO_TRACE_NONE;
+    }
+    for (uint32_t i = 0; i < problem->tensor_count; i++) {
+        maker->unused[maker->step->trace_tensors[i]] = i;
+    }
+    for (uint32_t k = 0; k < problem->kernel_count; k++) {
+        for (uint32_t u = 0; u < problem->kernels[k].use_count; u++) {
+            maker->unused[maker->step->trace_tensors[problem->kernels[k].uses[u].tensor]] = DAO_TRACE_NONE;
+        }
+    }
+}
+
 /* Accesses of a kind; an output brings its tensor to life, and what is alive is written over. */
 static dao_status_t add_accesses(const maker_t *maker, uint32_t run, dao_access_t access, bool is_output)
 {
@@ -110,6 +129,16 @@ static dao_status_t add_releases(const maker_t *maker, uint32_t run)
     return status;
 }
 
+static dao_status_t release_unused(const maker_t *maker, const dao_trace_operator_t *source)
+{
+    dao_status_t status = DAO_OK;
+    for (size_t i = 0; status == DAO_OK && i < source->releases.count; i++) {
+        uint32_t tensor = maker->unused[maker->trace->releases[source->releases.begin + i]];
+        status = tensor != DAO_TRACE_NONE ? dao_step_trace_add_release(maker->made, tensor) : DAO_OK;
+    }
+    return status;
+}
+
 static dao_status_t add_run(const maker_t *maker, uint32_t run)
 {
     const dao_swap_kernel_t *kernel = &maker->longer->problem.kernels[run];
@@ -134,6 +163,7 @@ static dao_status_t add_run(const maker_t *maker, uint32_t run)
     status = status == DAO_OK ? add_accesses(maker, run, DAO_ACCESS_WRITE, true) : status;
     status = status == DAO_OK ? add_accesses(maker, run, DAO_ACCESS_WRITE, false) : status;
     status = status == DAO_OK ? add_releases(maker, run) : status;
+    status = status == DAO_OK && !maker->longer->runs[run].is_again ? release_unused(maker, source) : status;
     if (status == DAO_OK) {
         dao_step_trace_begin_temporaries(made, run);
     }
@@ -151,15 +181,17 @@ dao_status_t dao_longer_step_make(const dao_step_trace_t *trace, const dao_step_
                      .longer = longer,
                      .made = out_trace,
                      .last_runs = dao_host_calloc(tensors, sizeof(*maker.last_runs)),
-                     .is_alive = dao_host_calloc(tensors, sizeof(*maker.is_alive))};
+                     .is_alive = dao_host_calloc(tensors, sizeof(*maker.is_alive)),
+                     .unused = dao_host_calloc(trace->tensor_count + 1, sizeof(*maker.unused))};
     dao_step_trace_init(out_trace);
     dao_step_trace_name(out_trace, trace->model, strlen(trace->model), trace->batch);
     dao_status_t status = DAO_OK;
-    if (maker.last_runs == NULL || maker.is_alive == NULL) {
+    if (maker.last_runs == NULL || maker.is_alive == NULL || maker.unused == NULL) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a longer step");
     }
     if (status == DAO_OK) {
         find_last_runs(&maker);
+        find_unused(&maker);
         status = add_tensors(&maker);
     }
     for (uint32_t run = 0; status == DAO_OK && run < longer->problem.kernel_count; run++) {
@@ -168,6 +200,7 @@ dao_status_t dao_longer_step_make(const dao_step_trace_t *trace, const dao_step_
     status = status == DAO_OK ? dao_step_trace_pack(out_trace) : status;
     dao_host_free(maker.last_runs);
     dao_host_free(maker.is_alive);
+    dao_host_free(maker.unused);
     if (status != DAO_OK) {
         dao_step_trace_finish(out_trace);
     }
