@@ -40,7 +40,7 @@ typedef struct dao_recompute_bound {
  * @param out_bound  Written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE
  *         where the capacity is less than one kernel needs; DAO_ERR_UNSUPPORTED for kernels on several
- * compute streams; DAO_ERR_NO_HOST_MEMORY.
+ *         compute streams; DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: any. Waits: never. Cost: O(places x (uses + places x log kernels)) with at most 1,024 places;
  *        some 0.1 s for 860 kernels, 0.4 s for 10,700.
