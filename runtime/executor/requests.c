@@ -66,7 +66,8 @@ bool dao_requests_leave_plan(dao_engine_t *engine)
     return dao_again_restore(engine);
 }
 
-/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. */
+/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. Where pinned
+   tensors leave none that is large enough, the host is what is full. */
 static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
                                  const void *source)
 {
@@ -76,10 +77,12 @@ static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, da
         return status;
     }
     uint64_t offset = 0;
+    dao_error_record_t refusal;
+    dao_error_save(&refusal, status);
     (void)dao_requests_leave_plan(engine); /* its room is the engine's again */
     status = dao_eviction_take(engine, tensor->size_bytes, (uint64_t)(uintptr_t)tensor, &offset);
     if (status != DAO_OK) {
-        return status;
+        return status == DAO_ERR_LIMIT ? dao_error_restore(&refusal) : status;
     }
     dao_residency_land(engine, tensor, offset);
     status = write_bytes(engine, tensor, slice, source);

@@ -229,6 +229,16 @@ static void change_capacity(void)
     free_bytes = bytes;
 }
 
+/* The host may be full, and what is pinned on the device leave no room for the bytes. */
+static void write_tensor(uint32_t tensor)
+{
+    dao_status_t status = program_write(&program, tensor);
+    note_pins();
+    bool has_no_room = status == DAO_ERR_HOST_FULL && free_bytes < capacity_bytes;
+    CU_ASSERT(status == (program.tensors[tensor].is_fixed ? DAO_ERR_INVALID : DAO_OK) || has_no_room);
+    is_written[tensor] = is_written[tensor] || !has_no_room;
+}
+
 static void take_random_action(void)
 {
     uint64_t choice = below(100);
@@ -245,9 +255,7 @@ static void take_random_action(void)
         change_pins(tensor);
     } else if (choice < 23) {
         CU_ASSERT_EQUAL(dao_executor_sync(program.executor), DAO_OK); /* so that versions may be read here */
-        CU_ASSERT_EQUAL(program_write(&program, tensor),
-                        program.tensors[tensor].is_fixed ? DAO_ERR_INVALID : DAO_OK);
-        is_written[tensor] = true;
+        write_tensor(tensor);
     } else {
         program_kernel_t kernel = random_kernel();
         CU_ASSERT_EQUAL(program_push(&program, &kernel), DAO_OK);
