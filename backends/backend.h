@@ -221,15 +221,16 @@ typedef struct dao_backend_ops {
        memory cannot do it or do it badly. Map: addresses behind which page i is the pages[i]-th one of those
        that were prepared from `base` on; a page may be behind several. All or nothing;
        DAO_ERR_NO_HOST_MEMORY, DAO_ERR_NO_DEVICE_MEMORY. What work writes by one address is seen by another
-       one in work that is ordered behind it. Work on other pages goes on meanwhile. Unmap: what one map made;
-       no work uses these addresses, and the memory itself goes later. A lost device's are unmapped without an
-       error. */
+       one in work that is ordered behind it. Work on other pages goes on meanwhile. Unmap: of what one map
+       made and page_count are still there of, the pages from keep_count on, as that takes long for many; with
+       keep_count 0 the addresses go, too. No work uses these, and the memory itself goes later. A lost
+       device's are unmapped without an error; after another one nobody asks again. */
     dao_status_t (*alias_prepare)(dao_backend_device_t *device, void *base, size_t size_bytes,
                                   size_t *out_page_bytes);
     dao_status_t (*alias_map)(dao_backend_device_t *device, void *base, size_t page_bytes,
                               const uint32_t *pages, size_t page_count, void **out_address);
     dao_status_t (*alias_unmap)(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                size_t page_count);
+                                size_t page_count, size_t keep_count);
     /* Optional, both or neither: a thread of the library's own stays on a device, so that its calls for that
        device need not look each time what is current in the thread, and disturb no capture. Stay: once more
        after code of the program has run in the thread, which may have made another device current. After an

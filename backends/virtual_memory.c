@@ -106,8 +106,9 @@ static dao_status_t map_block(dao_virtual_memory_t *memory, dao_virtual_block_t 
     return DAO_OK;
 }
 
+/* Gives the bytes of a block from keep_bytes on back; with 0, the block leaves its list. */
 static dao_status_t unmap_block(dao_virtual_memory_t *memory, dao_virtual_block_t **list, void *address,
-                                size_t size_bytes)
+                                size_t size_bytes, size_t keep_bytes)
 {
     dao_mutex_lock(&memory->lock);
     dao_virtual_block_t **link = list;
@@ -115,7 +116,9 @@ static dao_status_t unmap_block(dao_virtual_memory_t *memory, dao_virtual_block_
         link = &(*link)->next;
     }
     dao_virtual_block_t *block = *link;
-    if (block != NULL) {
+    if (block != NULL && keep_bytes > 0) {
+        block->size_bytes = keep_bytes;
+    } else if (block != NULL) {
         *link = block->next;
         memory->alias_run_count -= block->run_count;
     }
@@ -125,8 +128,10 @@ static dao_status_t unmap_block(dao_virtual_memory_t *memory, dao_virtual_block_
                          "virtual device %" PRId32 " has no memory of %zu bytes at %p", memory->device_index,
                          size_bytes, address);
     }
-    dao_host_unmap(address, size_bytes);
-    dao_host_free(block);
+    dao_host_unmap((char *)address + keep_bytes, size_bytes - keep_bytes);
+    if (keep_bytes == 0) {
+        dao_host_free(block);
+    }
     return DAO_OK;
 }
 
@@ -145,7 +150,7 @@ dao_status_t dao_virtual_memory_alloc(dao_virtual_memory_t *memory, size_t size_
 
 dao_status_t dao_virtual_memory_free(dao_virtual_memory_t *memory, void *address, size_t size_bytes)
 {
-    dao_status_t status = unmap_block(memory, &memory->device_blocks, address, size_bytes);
+    dao_status_t status = unmap_block(memory, &memory->device_blocks, address, size_bytes, 0);
     if (status == DAO_OK) {
         dao_virtual_memory_give(memory, size_bytes);
     }
@@ -160,7 +165,7 @@ dao_status_t dao_virtual_memory_alloc_pinned(dao_virtual_memory_t *memory, size_
 
 dao_status_t dao_virtual_memory_free_pinned(dao_virtual_memory_t *memory, void *address, size_t size_bytes)
 {
-    return unmap_block(memory, &memory->pinned_blocks, address, size_bytes);
+    return unmap_block(memory, &memory->pinned_blocks, address, size_bytes, 0);
 }
 
 /* ---- pages at several addresses ---- */
@@ -266,7 +271,9 @@ dao_status_t dao_virtual_memory_alias_map(dao_virtual_memory_t *memory, void *ba
 }
 
 dao_status_t dao_virtual_memory_alias_unmap(dao_virtual_memory_t *memory, void *address, size_t page_bytes,
-                                            size_t page_count)
+                                            size_t page_count, size_t keep_count)
 {
-    return unmap_block(memory, &memory->alias_blocks, address, page_count * page_bytes);
+    DAO_ASSERT(keep_count < page_count);
+    return unmap_block(memory, &memory->alias_blocks, address, page_count * page_bytes,
+                       keep_count * page_bytes);
 }

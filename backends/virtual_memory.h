@@ -67,7 +67,8 @@ DAO_NODISCARD dao_status_t dao_virtual_memory_alias_map(dao_virtual_memory_t *me
                                                         size_t page_bytes, const uint32_t *pages,
                                                         size_t page_count, void **out_address);
 DAO_NODISCARD dao_status_t dao_virtual_memory_alias_unmap(dao_virtual_memory_t *memory, void *address,
-                                                          size_t page_bytes, size_t page_count);
+                                                          size_t page_bytes, size_t page_count,
+                                                          size_t keep_count);
 
 /* Returns the capacity that is free. */
 uint64_t dao_virtual_memory_free_bytes(dao_virtual_memory_t *memory);

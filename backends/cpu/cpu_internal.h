@@ -85,7 +85,7 @@ dao_status_t dao_cpu_alias_prepare(dao_backend_device_t *device, void *base, siz
 dao_status_t dao_cpu_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
                                const uint32_t *pages, size_t page_count, void **out_address);
 dao_status_t dao_cpu_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                 size_t page_count);
+                                 size_t page_count, size_t keep_count);
 
 /* cpu_share.c */
 dao_status_t dao_cpu_shared_create(dao_backend_device_t *device, size_t size_bytes,

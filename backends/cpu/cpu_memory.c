@@ -93,11 +93,12 @@ dao_status_t dao_cpu_alias_map(dao_backend_device_t *device, void *base, size_t 
 }
 
 dao_status_t dao_cpu_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                 size_t page_count)
+                                 size_t page_count, size_t keep_count)
 {
     dao_status_t status = dao_cpu_check_thread();
-    return status == DAO_OK ? dao_virtual_memory_alias_unmap(&device->memory, address, page_bytes, page_count)
-                            : status;
+    return status == DAO_OK
+               ? dao_virtual_memory_alias_unmap(&device->memory, address, page_bytes, page_count, keep_count)
+               : status;
 }
 
 /* ---- virtual memory ---- */

@@ -124,7 +124,7 @@ dao_status_t dao_sim_alias_prepare(dao_backend_device_t *device, void *base, siz
 dao_status_t dao_sim_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
                                const uint32_t *pages, size_t page_count, void **out_address);
 dao_status_t dao_sim_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                 size_t page_count);
+                                 size_t page_count, size_t keep_count);
 
 /* sim_stream.c */
 dao_status_t dao_sim_stream_create(dao_backend_device_t *device, dao_backend_stream_t **out_stream);

@@ -65,13 +65,13 @@ dao_status_t dao_sim_alias_map(dao_backend_device_t *device, void *base, size_t 
 }
 
 dao_status_t dao_sim_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                 size_t page_count)
+                                 size_t page_count, size_t keep_count)
 {
     dao_status_t status = dao_sim_check_thread();
     if (status == DAO_OK) {
-        status = dao_virtual_memory_alias_unmap(&device->memory, address, page_bytes, page_count);
+        status = dao_virtual_memory_alias_unmap(&device->memory, address, page_bytes, page_count, keep_count);
     }
-    return status == DAO_OK ? pay(device, page_count * ALIAS_UNMAP_NS) : status;
+    return status == DAO_OK ? pay(device, (page_count - keep_count) * ALIAS_UNMAP_NS) : status;
 }
 
 /* Registered host memory: copies take the same time from all host memory, and devices use the process's

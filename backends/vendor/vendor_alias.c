@@ -5,7 +5,8 @@
 
        alias_map     reserves, maps a handle a page, enters the list -> allows all reachers by one call
        peer_enable   walks the list, as it does that of vendor_pages.c, under the device's lock
-       alias_unmap   leaves the list -> unmaps page by page, as ROCm takes no more at a time -> releases
+       alias_unmap   leaves the list -> unmaps page by page, as ROCm takes no more at a time, from the end on
+                     -> releases the addresses with the first page, else enters the list again
 
    Devices before CUDA's compute capability 8 fault where mappings change beside running kernels, and drivers
    of ROCm have lost writes by a new address: both are asked only if DAO_ALIAS_PAGES says so. */
@@ -113,19 +114,22 @@ dao_status_t dao_vendor_aliases_allow_locked(const dao_backend_device_t *device,
     return status;
 }
 
-/* Unmaps the first pages of a range and releases its addresses. An answer other than DAO_OK and
-   DAO_ERR_DEVICE_LOST leaves the rest mapped. */
-static dao_status_t take_down(const dao_backend_device_t *device, char *address, size_t page_bytes,
-                              size_t mapped_count, size_t page_count)
+/* Unmaps the pages of a range from keep_count to mapped_count; with a keep_count of 0 it releases the
+   addresses. An answer other than DAO_OK and DAO_ERR_DEVICE_LOST leaves the rest mapped. */
+static dao_status_t take_down(const dao_backend_device_t *device, const dao_vendor_alias_t *alias,
+                              size_t mapped_count, size_t keep_count)
 {
+    char *address = alias->address;
+    size_t page_bytes = alias->page_bytes;
     dao_status_t status = DAO_OK;
-    for (size_t i = 0; i < mapped_count && (status == DAO_OK || status == DAO_ERR_DEVICE_LOST); i++) {
+    for (size_t i = keep_count; i < mapped_count && (status == DAO_OK || status == DAO_ERR_DEVICE_LOST);
+         i++) {
         CALL(status, device->index, DAO_ERR_NO_DEVICE_MEMORY, vendorVmmUnmap,
              (address + i * page_bytes, page_bytes));
     }
-    if (status == DAO_OK) {
+    if (status == DAO_OK && keep_count == 0) {
         CALL(status, device->index, DAO_ERR_NO_HOST_MEMORY, vendorVmmRelease,
-             (address, page_count * page_bytes));
+             (address, alias->reserved_count * page_bytes));
     }
     return status == DAO_ERR_DEVICE_LOST ? DAO_OK : status; /* the driver has taken it down */
 }
@@ -163,7 +167,7 @@ static dao_status_t map_alias(dao_backend_device_t *device, vendorVmm_t const *h
     if (status != DAO_OK) {
         dao_error_record_t record;
         dao_error_save(&record, status);
-        (void)take_down(device, alias->address, alias->page_bytes, mapped_count, alias->page_count);
+        (void)take_down(device, alias, mapped_count, 0);
         status = dao_error_restore(&record); /* the first failure is the one to report */
     }
     return status;
@@ -186,7 +190,7 @@ dao_status_t dao_vendor_alias_map(dao_backend_device_t *device, void *base, size
         (void)dao_error(status, "no host memory for pages of device:%d", device->index);
     } else {
         alias->page_bytes = page_bytes;
-        alias->page_count = page_count;
+        alias->page_count = alias->reserved_count = page_count;
         status = map_alias(device, handles, pages, alias);
     }
     dao_host_free(handles);
@@ -199,8 +203,9 @@ dao_status_t dao_vendor_alias_map(dao_backend_device_t *device, void *base, size
 }
 
 dao_status_t dao_vendor_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                    size_t page_count)
+                                    size_t page_count, size_t keep_count)
 {
+    DAO_ASSERT(keep_count < page_count);
     dao_vendor_alias_t *alias = leave(device, address);
     if (alias == NULL || alias->page_bytes != page_bytes || alias->page_count != page_count) {
         if (alias != NULL) {
@@ -209,7 +214,12 @@ dao_status_t dao_vendor_alias_unmap(dao_backend_device_t *device, void *address,
         return dao_error(DAO_ERR_INVALID, "device:%d: %zu pages are not mapped once more at %p",
                          device->index, page_count, address);
     }
-    dao_status_t status = take_down(device, address, page_bytes, page_count, page_count);
-    dao_host_free(alias); /* after a refusal nothing uses the addresses, and nobody asks again */
+    dao_status_t status = take_down(device, alias, page_count, keep_count);
+    if (status == DAO_OK && keep_count > 0) {
+        alias->page_count = keep_count;
+        (void)enter(device, alias);
+    } else {
+        dao_host_free(alias); /* after a refusal nothing uses the addresses, and nobody asks again */
+    }
     return status;
 }

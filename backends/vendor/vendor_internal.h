@@ -27,7 +27,8 @@ struct dao_backend {
 typedef struct dao_vendor_alias {
     struct dao_vendor_alias *next;
     void *address;
-    size_t page_bytes, page_count;
+    size_t page_bytes, page_count; /* mapped from its begin on */
+    size_t reserved_count;         /* pages that its addresses are for */
 } dao_vendor_alias_t;
 
 struct dao_backend_device {
@@ -167,7 +168,7 @@ dao_status_t dao_vendor_alias_prepare(dao_backend_device_t *device, void *base, 
 dao_status_t dao_vendor_alias_map(dao_backend_device_t *device, void *base, size_t page_bytes,
                                   const uint32_t *pages, size_t page_count, void **out_address);
 dao_status_t dao_vendor_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                    size_t page_count);
+                                    size_t page_count, size_t keep_count);
 
 /* Lets device number `reacher` access all of them. The device's lock is held. */
 dao_status_t dao_vendor_aliases_allow_locked(const dao_backend_device_t *device, int reacher);

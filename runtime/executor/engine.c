@@ -527,6 +527,7 @@ static dao_status_t vacate(dao_engine_t *engine)
     if (status == DAO_OK && engine->learner != NULL) {
         dao_step_learner_forget_plans(engine->learner);
         look(engine);
+        dao_device_arena_close(&engine->arena, &engine->timeline); /* before its memory goes */
     }
     return engine->is_lost ? dao_error_restore(&engine->failure) : status;
 }

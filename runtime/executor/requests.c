@@ -66,8 +66,8 @@ bool dao_requests_leave_plan(dao_engine_t *engine)
     return dao_again_restore(engine);
 }
 
-/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. Where pinned
-   tensors leave none that is large enough, the host is what is full. */
+/* With the host full, a tensor that is nowhere gets a part of the device for the program's bytes. Where
+   pinned tensors leave none that is large enough, the host is what is full. */
 static dao_status_t write_tensor(dao_engine_t *engine, dao_managed_t *tensor, dao_slice_t slice,
                                  const void *source)
 {

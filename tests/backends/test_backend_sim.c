@@ -444,7 +444,7 @@ static void pages_without_bytes_are_mapped_without_limit(void)
     NEED(ops->alias_prepare(device, base, PAGE_COUNT * page_bytes, &prepared_bytes));
     CU_ASSERT_EQUAL(prepared_bytes, page_bytes);
     CU_ASSERT_EQUAL(ops->alias_map(device, base, page_bytes, pages, RUN_COUNT, &address), DAO_OK);
-    CU_ASSERT_EQUAL(ops->alias_unmap(device, address, page_bytes, RUN_COUNT), DAO_OK);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, address, page_bytes, RUN_COUNT, 0), DAO_OK);
     NEED(ops->memory_free(device, base, PAGE_COUNT * page_bytes));
     free(pages);
 }

@@ -75,9 +75,11 @@ static void peers_reach_pages_by_all_addresses_whenever_they_come(void)
     CU_ASSERT_EQUAL(ops->alias_map(device, base, page_bytes, order, ALIAS_COUNT, &after), DAO_OK);
     CU_ASSERT_EQUAL(fill_from_peer(before, ALIAS_COUNT * page_bytes), DAO_OK);
     CU_ASSERT_EQUAL(fill_from_peer(after, ALIAS_COUNT * page_bytes), DAO_OK);
-    CU_ASSERT_EQUAL(ops->alias_unmap(device, before, page_bytes, ALIAS_COUNT), DAO_OK);
-    CU_ASSERT_EQUAL(ops->alias_unmap(device, before, page_bytes, ALIAS_COUNT), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(ops->alias_unmap(device, after, page_bytes, ALIAS_COUNT), DAO_OK);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, before, page_bytes, ALIAS_COUNT, 1), DAO_OK);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, before, page_bytes, ALIAS_COUNT, 0), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, before, page_bytes, 1, 0), DAO_OK);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, before, page_bytes, 1, 0), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, after, page_bytes, ALIAS_COUNT, 0), DAO_OK);
     end();
 }
 
@@ -96,7 +98,7 @@ static void a_mapping_that_is_refused_half_way_is_undone(void)
         loopback_fail(0, vendorSuccess);
     }
     CU_ASSERT_TRUE(refused_count >= ALIAS_COUNT + 2); /* addresses, each page, access */
-    CU_ASSERT_EQUAL(ops->alias_unmap(device, address, page_bytes, ALIAS_COUNT), DAO_OK);
+    CU_ASSERT_EQUAL(ops->alias_unmap(device, address, page_bytes, ALIAS_COUNT, 0), DAO_OK);
     end();
 }
 

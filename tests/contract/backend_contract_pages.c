@@ -292,10 +292,12 @@ static void a_page_is_behind_several_addresses(void)
         NEED(contract.ops->alias_map(contract.device, memory.base, page, first, 2, &one));
         NEED(contract.ops->alias_map(contract.device, memory.base, page, second, 4, &two));
         check_aliases(&memory, one, two, host);
-        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, two, page, 4), DAO_OK);
+        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, two, page, 4, 3), DAO_OK);
+        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, two, page, 3, 1), DAO_OK);
+        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, two, page, 1, 0), DAO_OK);
         contract_copy_now(DAO_COPY_KIND_D2H, host, memory.base, 3 * page); /* they keep their bytes */
         CU_ASSERT_TRUE(contract.ops->has_no_bytes || (host[page] == 9 && host[2 * page] == 7));
-        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, one, page, 2), DAO_OK);
+        CU_ASSERT_EQUAL(contract.ops->alias_unmap(contract.device, one, page, 2, 0), DAO_OK);
         contract_give_pinned(host, 4 * page);
     } else {
         (void)printf("    skipped: %s maps no page twice here\n", contract.ops->name);

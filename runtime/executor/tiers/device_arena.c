@@ -267,24 +267,32 @@ void dao_device_arena_open(dao_device_arena_t *arena, dao_device_window_t *windo
     arena->windows = window;
 }
 
-static void close_windows(dao_device_arena_t *arena, const dao_timeline_t *timeline)
+static void shrink_windows(dao_device_arena_t *arena, const dao_timeline_t *timeline)
 {
     dao_device_window_t **link = &arena->windows;
     while (*link != NULL) {
-        dao_device_window_t *window = *link;
-        if (dao_device_window_may_go(window, timeline)) {
-            *link = window->next;
-            dao_device_window_destroy(window);
+        dao_device_window_t *window = *link, *next = window->next;
+        if (dao_device_window_may_go(window, timeline) && dao_device_window_shrink(window)) {
+            *link = next;
         } else {
             link = &window->next;
         }
     }
 }
 
+void dao_device_arena_close(dao_device_arena_t *arena, const dao_timeline_t *timeline)
+{
+    while (arena->windows != NULL && dao_device_window_may_go(arena->windows, timeline)) {
+        dao_device_window_t *window = arena->windows;
+        arena->windows = window->next;
+        dao_device_window_destroy(window);
+    }
+}
+
 void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *timeline)
 {
     dao_fence_queue_trim(&arena->fences.queue, timeline);
-    close_windows(arena, timeline);
+    shrink_windows(arena, timeline);
 }
 
 bool dao_device_arena_is_valid(const dao_device_arena_t *arena)

@@ -103,8 +103,12 @@ dao_status_t dao_device_arena_fence_all(dao_device_arena_t *arena, dao_timeline_
 void dao_device_arena_fence(const dao_device_arena_t *arena, uint64_t offset_bytes, uint64_t size_bytes,
                             dao_fence_t *fence);
 
-/* Forgets fences that are done, in the order of their frees, up to one that is not. */
+/* Forgets fences that are done, in the order of their frees, up to one that is not, and unmaps a page of each
+   window that nobody uses any more. */
 void dao_device_arena_purge(dao_device_arena_t *arena, const dao_timeline_t *timeline);
+
+/* Unmaps windows, up to one that is in use: before the memory goes. */
+void dao_device_arena_close(dao_device_arena_t *arena, const dao_timeline_t *timeline);
 
 bool dao_device_arena_is_valid(const dao_device_arena_t *arena);
 

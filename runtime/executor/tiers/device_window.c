@@ -7,7 +7,7 @@
        state      listed   is_retired   left by
        made       no       no           dao_device_arena_open(); destroy, if its plan is never followed
        open       yes      no           the end of its plan
-       retired    yes      yes          destroy, once dao_device_window_may_go()
+       retired    yes      yes          shrink, page by page, once dao_device_window_may_go()
 
    Whose bytes are in a page at a time is not known here: the plan's fences keep its users apart, and outside
    of plans the arena's range does, which has every page of a tensor in a window as taken.
@@ -28,10 +28,11 @@
 #define PROBE_ROUNDS 100u
 #define PROBE_BYTES  ((size_t)256) /* of pinned memory */
 
-static dao_status_t unmap(dao_device_pages_t *pages, void *address, uint32_t page_count)
+/* Unmaps pages from keep_count on. */
+static dao_status_t unmap(dao_device_pages_t *pages, void *address, uint32_t page_count, uint32_t keep_count)
 {
-    atomic_fetch_add(&pages->map_calls, page_count);
-    return pages->ops->alias_unmap(pages->device, address, pages->page_bytes, page_count);
+    atomic_fetch_add(&pages->map_calls, page_count - keep_count);
+    return pages->ops->alias_unmap(pages->device, address, pages->page_bytes, page_count, keep_count);
 }
 
 static dao_status_t map(dao_device_pages_t *pages, const uint32_t *order, uint32_t page_count,
@@ -85,7 +86,7 @@ static dao_status_t probe_round(const probe_t *probe, uint32_t round, bool *out_
         (void)probe->pages->ops->stream_synchronize(probe->writer);
         (void)probe->pages->ops->stream_synchronize(probe->reader);
     }
-    dao_status_t unmapped = unmap(probe->pages, window, 2);
+    dao_status_t unmapped = unmap(probe->pages, window, 2, 0);
     return status == DAO_OK ? unmapped : status;
 }
 
@@ -192,20 +193,36 @@ dao_status_t dao_device_window_create(dao_device_pages_t *pages, const dao_swap_
     return DAO_OK;
 }
 
+/* Unmaps the pages of a window from keep_count on. Returns true if the window is destroyed. */
+static bool shrink_to(dao_device_window_t *window, uint32_t keep_count)
+{
+    uint32_t page_count = window->map.page_count;
+    DAO_ASSERT(window->tensor_count == 0);
+    dao_status_t status = unmap(window->of, window->address, page_count, keep_count);
+    if (status == DAO_OK) {
+        atomic_fetch_sub(&window->of->mapped, page_count - keep_count);
+        window->map.page_count = keep_count;
+    } else {
+        dao_log(DAO_LOG_LEVEL_WARNING, "%" PRIu32 " pages of a plan stay mapped at %p: %s", page_count,
+                (void *)window->address, dao_last_message());
+    }
+    bool is_over = status != DAO_OK || keep_count == 0;
+    if (is_over) {
+        dao_host_free(window);
+    }
+    return is_over;
+}
+
 void dao_device_window_destroy(dao_device_window_t *window)
 {
-    if (window == NULL) {
-        return;
+    if (window != NULL) {
+        (void)shrink_to(window, 0);
     }
-    DAO_ASSERT(window->tensor_count == 0);
-    dao_status_t status = unmap(window->of, window->address, window->map.page_count);
-    if (status != DAO_OK) {
-        dao_log(DAO_LOG_LEVEL_WARNING, "%" PRIu32 " pages of a plan stay mapped at %p: %s",
-                window->map.page_count, (void *)window->address, dao_last_message());
-    } else {
-        atomic_fetch_sub(&window->of->mapped, window->map.page_count);
-    }
-    dao_host_free(window);
+}
+
+bool dao_device_window_shrink(dao_device_window_t *window)
+{
+    return shrink_to(window, (uint32_t)window->map.page_count - 1);
 }
 
 bool dao_device_window_may_go(const dao_device_window_t *window, const dao_timeline_t *timeline)

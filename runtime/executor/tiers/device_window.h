@@ -55,6 +55,10 @@ DAO_NODISCARD dao_status_t dao_device_window_create(dao_device_pages_t *pages,
    which costs addresses alone. NULL is allowed. */
 void dao_device_window_destroy(dao_device_window_t *window);
 
+/* Unmaps the last page of such a window; a driver takes some 26 us for one (kvcached's bench_vmm, A100), so
+   that a window of many goes bit by bit. Returns true if that was all: the window is destroyed. */
+bool dao_device_window_shrink(dao_device_window_t *window);
+
 /* Returns true if the window's plan is gone, no tensor lies there, and all work with its addresses is done.
  */
 bool dao_device_window_may_go(const dao_device_window_t *window, const dao_timeline_t *timeline);

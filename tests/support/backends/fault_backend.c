@@ -532,9 +532,10 @@ static dao_status_t fault_alias_map(dao_backend_device_t *device, void *base, si
 }
 
 static dao_status_t fault_alias_unmap(dao_backend_device_t *device, void *address, size_t page_bytes,
-                                      size_t page_count)
+                                      size_t page_count, size_t keep_count)
 {
-    return count_destroyed(inner->alias_unmap(device, address, page_bytes, page_count));
+    dao_status_t status = inner->alias_unmap(device, address, page_bytes, page_count, keep_count);
+    return keep_count == 0 ? count_destroyed(status) : status;
 }
 
 /* Wrapping. */

@@ -109,7 +109,9 @@ static void want_of_memory_and_a_cancel_are_said(void)
         CU_ASSERT_EQUAL(layout.residencies == NULL, failed != 0);
     } while (failed != 0);
     dao_swap_layout_finish(&layout);
+#if defined(DAO_FAULTS)
     CU_ASSERT(skip > 5);
+#endif
     pass.step.cancel = &cancel;
     CU_ASSERT_EQUAL(dao_swap_demand(&pass.parts, pass.least_bytes, pass.decisions, &layout), DAO_ERR_STOPPED);
     swap_pass_end(&pass);
