@@ -4,6 +4,8 @@
    file cache, which the system takes back: as everywhere, it counts as free. */
 #include "base/memory/available.h"
 
+#include "base/memory/host.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,19 +16,17 @@
 
 /* How a hierarchy calls things. */
 typedef struct hierarchy {
-    const char *folder, *limit, *usage, *stat;
-    const char *caches[2]; /* lines of `stat`: the sum is file cache */
+    const char *folder, *limit, *usage;
+    const char *caches[2]; /* lines of memory.stat: the sum is file cache */
 } hierarchy_t;
 
 static const hierarchy_t version_1 = {.folder = "/memory",
                                       .limit = "memory.limit_in_bytes",
                                       .usage = "memory.usage_in_bytes",
-                                      .stat = "memory.stat",
                                       .caches = {"total_inactive_file ", "total_active_file "}};
 static const hierarchy_t version_2 = {.folder = "",
                                       .limit = "memory.max",
                                       .usage = "memory.current",
-                                      .stat = "memory.stat",
                                       .caches = {"inactive_file ", "active_file "}};
 
 /* Reads the number behind `key` at the start of a line. Returns false if there is none. */
@@ -66,7 +66,7 @@ static void look_at_group(const hierarchy_t *hierarchy, const char *group, dao_a
         return;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        if (read_of_group(group, hierarchy->stat, hierarchy->caches[i], &cache_bytes)) {
+        if (read_of_group(group, "memory.stat", hierarchy->caches[i], &cache_bytes)) {
             cached_bytes += cache_bytes;
         }
     }
@@ -128,9 +128,6 @@ dao_available_memory_t dao_available_memory_by(const dao_available_paths_t *path
 {
     uint64_t kib;
     dao_available_memory_t memory = {.total_bytes = UINT64_MAX, .free_bytes = UINT64_MAX};
-    if (read_number(paths->memory, "MemTotal: ", &kib)) {
-        memory.total_bytes = kib << 10;
-    }
     if (read_number(paths->memory, "MemAvailable: ", &kib)) {
         memory.free_bytes = kib << 10;
     }
@@ -149,5 +146,7 @@ dao_available_memory_t dao_available_memory(void)
 {
     static const dao_available_paths_t paths = {
         .memory = "/proc/meminfo", .groups = "/proc/self/cgroup", .root = "/sys/fs/cgroup"};
-    return dao_available_memory_by(&paths);
+    dao_available_memory_t memory = dao_available_memory_by(&paths);
+    take_least(dao_host_total_bytes(), &memory.total_bytes);
+    return memory;
 }
