@@ -19,18 +19,6 @@ bool ordered_is_out_of_reach;
 
 /* ---- what stands behind ---- */
 
-static dao_status_t pinned_take(void *user, size_t size_bytes, void **out_address)
-{
-    heap_backend_t *from = user;
-    return heap_backend_ops(from)->pinned_alloc(heap_backend_device(from), size_bytes, out_address);
-}
-
-static dao_status_t pinned_give(void *user, void *address, size_t size_bytes)
-{
-    heap_backend_t *from = user;
-    return heap_backend_ops(from)->pinned_free(heap_backend_device(from), address, size_bytes);
-}
-
 static dao_status_t test_fill(void *user, void *address, uint8_t value, size_t size_bytes)
 {
     (void)user;
@@ -93,13 +81,14 @@ const ordered_kind_t ordered_kinds[ORDERED_KIND_COUNT] = {{dao_binary_buddy_crea
 
 static dao_status_t make(const ordered_kind_t *kind, size_t limit_bytes, dao_allocator_t **out_allocator)
 {
-    dao_strategy_config_t config = {
-        .name = "pinned:0",
-        .upstream = {.take = pinned_take, .give = pinned_give, .user = ordered_heap},
-        .full_status = DAO_ERR_NO_HOST_MEMORY,
-        .alignment_bytes = ORDERED_ALIGNMENT_BYTES,
-        .segment_bytes = kind->segment_bytes,
-        .limit_bytes = limit_bytes};
+    dao_strategy_config_t config = {.name = "pinned:0",
+                                    .upstream = {.take = heap_backend_pinned_take,
+                                                 .give = heap_backend_pinned_give,
+                                                 .user = ordered_heap},
+                                    .full_status = DAO_ERR_NO_HOST_MEMORY,
+                                    .alignment_bytes = ORDERED_ALIGNMENT_BYTES,
+                                    .segment_bytes = kind->segment_bytes,
+                                    .limit_bytes = limit_bytes};
     dao_allocator_t *inner = NULL;
     dao_status_t status = kind->create(&config, &inner);
     if (status != DAO_OK) {

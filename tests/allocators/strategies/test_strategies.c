@@ -37,18 +37,6 @@ static dao_status_t device_give(void *user, void *address, size_t size_bytes)
     return heap_backend_ops(from)->memory_free(heap_backend_device(from), address, size_bytes);
 }
 
-static dao_status_t pinned_take(void *user, size_t size_bytes, void **out_address)
-{
-    heap_backend_t *from = user;
-    return heap_backend_ops(from)->pinned_alloc(heap_backend_device(from), size_bytes, out_address);
-}
-
-static dao_status_t pinned_give(void *user, void *address, size_t size_bytes)
-{
-    heap_backend_t *from = user;
-    return heap_backend_ops(from)->pinned_free(heap_backend_device(from), address, size_bytes);
-}
-
 static dao_status_t create(create_t make, dao_allocator_t **out_allocator)
 {
     heap = heap_backend_create(CAPACITY_BYTES, 0);
@@ -620,7 +608,8 @@ static void deferred_frees_are_reclaimed_at_the_next_entry(void)
 {
     dao_log_set(count_log, NULL, DAO_LOG_LEVEL_ERROR);
     for (size_t k = 0; k < ALL_COUNT; k++) {
-        config.upstream = (dao_upstream_t){.take = pinned_take, .give = pinned_give};
+        config.upstream =
+            (dao_upstream_t){.take = heap_backend_pinned_take, .give = heap_backend_pinned_give};
         config.full_status = DAO_ERR_NO_HOST_MEMORY;
         begin(all[k]);
         logged_count = 0;

@@ -510,17 +510,6 @@ static void executors_do_not_disturb_each_other(void)
     }
 }
 
-static int reset_suite(void)
-{
-    units_reset_config();
-    return dao_init(NULL) == DAO_OK ? 0 : 1;
-}
-
-static int close_suite(void)
-{
-    return dao_finalize() == DAO_OK ? 0 : 1;
-}
-
 static CU_TestInfo tests[] = {
     {"contents survive half the room", contents_survive_half_the_room},
     {"every policy keeps the bytes", every_policy_keeps_the_bytes},
@@ -551,6 +540,7 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"executor", reset_suite, close_suite, NULL, NULL, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"executor", units_start_suite, units_end_suite, NULL, NULL, tests},
+                             CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -286,6 +286,18 @@ dao_backend_device_t *heap_backend_device(heap_backend_t *heap)
     return (dao_backend_device_t *)heap;
 }
 
+dao_status_t heap_backend_pinned_take(void *user, size_t size_bytes, void **out_address)
+{
+    heap_backend_t *from = user;
+    return heap_backend_ops(from)->pinned_alloc(heap_backend_device(from), size_bytes, out_address);
+}
+
+dao_status_t heap_backend_pinned_give(void *user, void *address, size_t size_bytes)
+{
+    heap_backend_t *from = user;
+    return heap_backend_ops(from)->pinned_free(heap_backend_device(from), address, size_bytes);
+}
+
 void heap_backend_fail(heap_backend_t *heap, heap_call_t call, uint64_t skip_count, bool persistent)
 {
     dao_mutex_lock(&heap->lock);

@@ -30,6 +30,10 @@ bool heap_backend_destroy(heap_backend_t *backend);
 const dao_backend_ops_t *heap_backend_ops(const heap_backend_t *backend);
 dao_backend_device_t *heap_backend_device(heap_backend_t *backend);
 
+/* Its pinned memory as an upstream's; `user` is the backend. */
+dao_status_t heap_backend_pinned_take(void *user, size_t size_bytes, void **out_address);
+dao_status_t heap_backend_pinned_give(void *user, void *address, size_t size_bytes);
+
 /* Makes the skip_count-th next call of a kind (0: the very next; HEAP_CALL_COUNT: of any kind) fail;
    `persistent`: all from there on. */
 void heap_backend_fail(heap_backend_t *backend, heap_call_t call, uint64_t skip_count, bool persistent);

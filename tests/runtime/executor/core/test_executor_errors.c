@@ -262,17 +262,6 @@ static void bad_arguments_are_named(void)
     units_end();
 }
 
-static int reset_suite(void)
-{
-    units_reset_config();
-    return dao_init(NULL) == DAO_OK ? 0 : 1;
-}
-
-static int close_suite(void)
-{
-    return dao_finalize() == DAO_OK ? 0 : 1;
-}
-
 static CU_TestInfo tests[] = {
     {"a failing launch without a message gets nobody else's",
      a_failing_launch_without_a_message_gets_nobody_elses},
@@ -293,7 +282,7 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"executor errors", reset_suite, close_suite, NULL, NULL, tests},
+    CU_SuiteInfo suites[] = {{"executor errors", units_start_suite, units_end_suite, NULL, NULL, tests},
                              CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

@@ -9,9 +9,20 @@ dao_executor_t *units_executor;
 program_t units;
 dao_executor_config_t units_config;
 
-void units_reset_config(void)
+static void reset_config(void)
 {
     units_config = (dao_executor_config_t){.check = true};
+}
+
+int units_start_suite(void)
+{
+    reset_config();
+    return dao_init(NULL) == DAO_OK ? 0 : 1;
+}
+
+int units_end_suite(void)
+{
+    return dao_finalize() == DAO_OK ? 0 : 1;
 }
 
 void units_begin(size_t count)
@@ -35,7 +46,7 @@ void units_end(void)
     CU_ASSERT_EQUAL(dao_executor_destroy(units_executor), DAO_OK);
     CU_ASSERT_EQUAL(dao_used(dao_device_place(0)), 0);
     CU_ASSERT_EQUAL(dao_used(dao_pinned_place(0)), 0);
-    units_reset_config();
+    reset_config();
 }
 
 dao_executor_stats_t units_stats(void)

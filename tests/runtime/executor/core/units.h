@@ -19,7 +19,9 @@ extern program_t units;
 /* Tests that need other settings change it before units_begin(); units_end() has the usual ones again. */
 extern dao_executor_config_t units_config;
 
-void units_reset_config(void);
+/* The begin and the end of a suite. */
+int units_start_suite(void);
+int units_end_suite(void);
 
 /* Starts an executor with room for `count` tensors of one unit. */
 void units_begin(size_t count);
