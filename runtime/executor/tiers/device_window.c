@@ -222,7 +222,7 @@ void dao_device_window_destroy(dao_device_window_t *window)
 
 bool dao_device_window_shrink(dao_device_window_t *window)
 {
-    return shrink_to(window, (uint32_t)window->map.page_count - 1);
+    return shrink_to(window, window->map.page_count - 1);
 }
 
 bool dao_device_window_may_go(const dao_device_window_t *window, const dao_timeline_t *timeline)
