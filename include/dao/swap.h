@@ -299,8 +299,8 @@ typedef struct dao_swap_plan_config {
      * How much work may go into the plan, in steps of some 10 ns of a processor: the same limit gives the
      * same plan on every machine. The first plan is made to its end whatever it takes, so 1 gives just that;
      * better ones are looked for with what is left. 0: DAO_SWAP_WORK_PER_KERNEL for each kernel, at most
-     * DAO_SWAP_WORK_DEFAULT, but no less than DAO_SWAP_WORK_LEAST a kernel; UINT64_MAX: until no change helps
-     * any more.
+     * DAO_SWAP_WORK_DEFAULT, but no less than DAO_SWAP_WORK_LEAST a kernel, and twice that where kernels are
+     * on several compute streams; UINT64_MAX: until no change helps any more.
      */
     uint64_t work_limit;
     /** No longer than this from the call on, for the same; 0: no limit but `work_limit`. */

@@ -12,9 +12,9 @@
        kernel        after everything that had the memory of its outputs before
        kernel        after those of other compute streams that use what it writes, or write what it reads
 
-   The last kernels are one on each compute stream that uses the content. Times are of kernels one behind the
-   other, whatever their streams: so all that an operation waits for is of operations before it in the one
-   order that all can be queued in, and kernels run beside each other as far as fences let them.
+   The last kernels are one on each compute stream that uses the content. By its times kernels begin in the
+   order of the step, whatever their streams: so all that an operation waits for is of operations before it in
+   the one order that all can be queued in, and kernels run beside each other as far as fences let them.
 
    A sweep in the order of time, over a map of the arena, finds the earlier users of each address. It takes
    what becomes free and what is taken again, twice around the step. In the second lap every byte's last user

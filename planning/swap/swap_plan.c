@@ -60,7 +60,7 @@ static dao_status_t measure_plan(const dao_swap_step_t *step, dao_swap_plan_t *p
     }
     dao_swap_schedule_t *schedule = &plan->program.schedule;
     schedule->step_ns = replay.step_ns;
-    if (plan->kernel_streams != NULL) { /* the search had its kernels one behind the other */
+    if (plan->kernel_streams != NULL) { /* the search had all begins in one order */
         schedule->fluid_step_ns = dao_smaller(schedule->fluid_step_ns, schedule->step_ns);
     }
     return DAO_OK;
@@ -92,41 +92,29 @@ static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan
     return DAO_OK;
 }
 
-/* The searches that a plan is the best of. What work is left is shared by those that are still to come. */
+/* One way to search: what the machine is taken to be. */
+typedef struct search_way {
+    uint64_t page_bytes; /* 0: no tensor lies in pages */
+    bool is_apart;       /* directions that share a link do not mind each other */
+    bool is_in_a_row;    /* kernels are timed one behind the other, whatever their streams */
+} search_way_t;
+
+#define WAY_COUNT_MAX 8u /* each of the three or not */
+
+/* The searches that a plan is the best of. */
 typedef struct search_series {
     const dao_swap_plan_config_t *config;
     dao_swap_cancel_t cancel;
     uint64_t work_end;
-    uint32_t left_count;
-    dao_swap_ranking_t rankings[2]; /* with links as they are, and with directions apart */
+    search_way_t ways[WAY_COUNT_MAX];
+    uint32_t way_count;
+    dao_swap_ranking_t rankings[2][2]; /* of ways that are apart or not, in a row or not */
 } search_series_t;
 
-static void begin_search(search_series_t *series)
-{
-    uint64_t work = series->cancel.work;
-    DAO_ASSERT(series->left_count > 0);
-    series->cancel.work_end =
-        work < series->work_end ? work + (series->work_end - work) / series->left_count : work;
-    series->left_count--;
-}
-
-/* Finds a program, by a search that tries what `ranking` says, or on demand without one. */
-static dao_status_t find_program(const dao_swap_step_t *step, search_series_t *series,
-                                 dao_swap_ranking_t *ranking, uint64_t known_ns, dao_swap_program_t *program,
-                                 dao_swap_found_t *out_found)
-{
-    if (ranking == NULL) {
-        *out_found = DAO_SWAP_FOUND_ON_DEMAND;
-        return dao_swap_write_on_demand(step, program);
-    }
-    begin_search(series);
-    return dao_swap_search(step, series->config, known_ns, ranking, program, out_found);
-}
-
-/* Plans with the links and pages of `planned`, for those of `problem`. `ranking` as for find_program(). NULL:
-   no plan takes less than `known_ns`. */
+/* Plans with the links and pages of `planned`, for those of `problem`, by a search of a way with its ranking;
+   on demand without one. NULL: no plan takes less than `known_ns`. */
 static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
-                              search_series_t *series, dao_swap_ranking_t *ranking, uint64_t known_ns,
+                              search_series_t *series, const search_way_t *way, uint64_t known_ns,
                               dao_swap_plan_t **out_plan)
 {
     dao_swap_step_t step;
@@ -135,12 +123,17 @@ static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_
         return status;
     }
     dao_swap_plan_t *plan = NULL;
-    dao_swap_found_t found = DAO_SWAP_FOUND_NONE;
+    dao_swap_found_t found = DAO_SWAP_FOUND_ON_DEMAND;
     step.cancel = &series->cancel;
     status = dao_swap_step_check_capacity(&step, planned->capacity_bytes);
     status = status == DAO_OK ? plan_create(problem, &plan) : status;
-    status =
-        status == DAO_OK ? find_program(&step, series, ranking, known_ns, &plan->program, &found) : status;
+    if (status == DAO_OK && way != NULL) {
+        step.runs_beside = !way->is_in_a_row && dao_swap_runs_beside(problem);
+        status = dao_swap_search(&step, series->config, known_ns,
+                                 &series->rankings[way->is_apart][way->is_in_a_row], &plan->program, &found);
+    } else if (status == DAO_OK) {
+        status = dao_swap_write_on_demand(&step, &plan->program);
+    }
     bool is_found = status == DAO_OK && found != DAO_SWAP_FOUND_NONE;
     status = is_found ? measure_plan(&step, plan) : status;
     dao_swap_step_finish(&step);
@@ -169,13 +162,15 @@ static uint64_t step_ns_of(const dao_swap_plan_t *plan)
 }
 
 /* Makes a plan as if the problem were `planned`, and keeps the quicker one of it and the plan that is there.
-   `ranking` as for find_program(). */
+   `way` as for make_plan(). Where kernels run beside each other a plan takes less than its search thinks, so
+   that none is given up for that. */
 static dao_status_t better_plan(const dao_swap_problem_t *problem, const dao_swap_problem_t *planned,
-                                search_series_t *series, dao_swap_ranking_t *ranking, dao_swap_plan_t **plan)
+                                search_series_t *series, const search_way_t *way, dao_swap_plan_t **plan)
 {
     dao_swap_plan_t *other = NULL;
-    uint64_t known_ns = *plan != NULL && (*plan)->is_on_demand ? UINT64_MAX : step_ns_of(*plan);
-    dao_status_t status = make_plan(problem, planned, series, ranking, known_ns, &other);
+    bool is_known = *plan != NULL && !(*plan)->is_on_demand && !dao_swap_runs_beside(problem);
+    dao_status_t status =
+        make_plan(problem, planned, series, way, is_known ? step_ns_of(*plan) : UINT64_MAX, &other);
     if (status != DAO_OK) {
         bool is_refused = status == DAO_ERR_HOST_FULL || status == DAO_ERR_KERNEL_TOO_LARGE;
         return is_refused && *plan != NULL ? DAO_OK : status;
@@ -194,21 +189,20 @@ static bool is_shared(const dao_swap_problem_t *problem)
     return dao_swap_is_shared(&problem->host) || dao_swap_is_shared(&problem->file);
 }
 
-/* Plans with pages or without. Where directions share a link, copies beside each other each get a part of it,
-   whichever is more urgent; the calendars let the later one wait for the earlier one. Where few copies meet,
-   a plan that does not look at that is better: the quicker one is kept. */
-static dao_status_t better_placed(const dao_swap_problem_t *problem, uint64_t page_bytes,
-                                  search_series_t *series, dao_swap_plan_t **plan)
+/* Searches one way. It shares the work that is left with those that are still to come. */
+static dao_status_t search_way(const dao_swap_problem_t *problem, search_series_t *series, uint32_t index,
+                               dao_swap_plan_t **plan)
 {
+    uint64_t work = series->cancel.work, left = dao_larger(series->work_end, work) - work;
+    const search_way_t *way = &series->ways[index];
     dao_swap_problem_t planned = *problem;
-    planned.page_bytes = page_bytes;
-    dao_status_t status = better_plan(problem, &planned, series, &series->rankings[0], plan);
-    if (status == DAO_OK && is_shared(problem)) {
+    planned.page_bytes = way->page_bytes;
+    if (way->is_apart) {
         planned.host = apart(&problem->host);
         planned.file = apart(&problem->file);
-        status = better_plan(problem, &planned, series, &series->rankings[1], plan);
     }
-    return status;
+    series->cancel.work_end = work + left / (series->way_count - index);
+    return better_plan(problem, &planned, series, way, plan);
 }
 
 /* Says whether all that is alive at once has room, not in whole pages. */
@@ -248,40 +242,59 @@ static dao_status_t find_paged(const dao_swap_problem_t *problem, bool *out_has_
     return status;
 }
 
-/* Static addresses come first where all has room, as whole pages may not have it. Else pages do, as a plan
-   with them takes little more than its copies; static addresses are then looked for only as long as they may
-   be better. */
+/* Adds the ways with pages or without.
+
+   Where directions share a link, copies beside each other each get a part of it, whichever is more urgent;
+   the calendars let the later one wait for the earlier one. Where few copies meet, a plan that does not look
+   at that is better. Where kernels run beside each other their begins are in one order, which costs some
+   steps more than it spares to see kernels overlap. */
+static void add_ways(const dao_swap_problem_t *problem, uint64_t page_bytes, search_series_t *series)
+{
+    for (int is_apart = 0; is_apart <= (is_shared(problem) ? 1 : 0); is_apart++) {
+        for (int is_in_a_row = 0; is_in_a_row <= (dao_swap_runs_beside(problem) ? 1 : 0); is_in_a_row++) {
+            DAO_ASSERT(series->way_count < WAY_COUNT_MAX);
+            series->ways[series->way_count++] = (search_way_t){page_bytes, is_apart != 0, is_in_a_row != 0};
+        }
+    }
+}
+
+/* Lists the ways to search. Static addresses come first where all has room, as whole pages may not have it.
+   Else pages do, as a plan with them takes little more than its copies. */
+static dao_status_t list_ways(const dao_swap_problem_t *problem, search_series_t *series, bool *out_has_room)
+{
+    dao_swap_addresses_t addresses = series->config->addresses;
+    bool has_paged = false;
+    bool may_page = addresses == DAO_SWAP_ADDRESSES_BEST || addresses == DAO_SWAP_ADDRESSES_PAGES;
+    dao_status_t status = may_page && problem->page_bytes != 0 ? find_paged(problem, &has_paged) : DAO_OK;
+    addresses = has_paged ? addresses : DAO_SWAP_ADDRESSES_STATIC;
+    if (status == DAO_OK && addresses == DAO_SWAP_ADDRESSES_BEST) {
+        status = find_room(problem, out_has_room);
+    }
+    if (addresses != DAO_SWAP_ADDRESSES_STATIC && !*out_has_room) {
+        add_ways(problem, problem->page_bytes, series);
+    }
+    if (addresses != DAO_SWAP_ADDRESSES_PAGES) {
+        add_ways(problem, 0, series);
+    }
+    if (addresses != DAO_SWAP_ADDRESSES_STATIC && *out_has_room) {
+        add_ways(problem, problem->page_bytes, series);
+    }
+    return status;
+}
+
+/* Searches each way, and keeps the best plan. */
 static dao_status_t best_plan(const dao_swap_problem_t *problem, search_series_t *series,
                               dao_swap_plan_t **plan)
 {
-    dao_swap_addresses_t addresses = series->config->addresses;
-    bool has_room = false, has_paged = false;
-    dao_status_t status = DAO_OK;
-    bool may_page = addresses == DAO_SWAP_ADDRESSES_BEST || addresses == DAO_SWAP_ADDRESSES_PAGES;
-    if (may_page && problem->page_bytes != 0) {
-        status = find_paged(problem, &has_paged);
+    bool has_room = false;
+    dao_status_t status = list_ways(problem, series, &has_room);
+    bool is_final = status != DAO_OK;
+    for (uint32_t i = 0; i < series->way_count && !is_final; i++) {
+        status = search_way(problem, series, i, plan);
+        is_final = status == DAO_ERR_STOPPED || status == DAO_ERR_NO_HOST_MEMORY ||
+                   (status == DAO_OK && has_room && moves_nothing(*plan));
     }
-    if (status != DAO_OK) {
-        return status;
-    }
-    addresses = has_paged ? addresses : DAO_SWAP_ADDRESSES_STATIC;
-    series->left_count = (addresses == DAO_SWAP_ADDRESSES_BEST ? 2u : 1u) * (is_shared(problem) ? 2u : 1u);
-    if (addresses == DAO_SWAP_ADDRESSES_BEST) {
-        status = find_room(problem, &has_room);
-        status = status == DAO_OK && has_room ? better_placed(problem, 0, series, plan) : status;
-        if (status != DAO_OK || (has_room && moves_nothing(*plan))) {
-            return status;
-        }
-    }
-    if (addresses != DAO_SWAP_ADDRESSES_STATIC) {
-        status = better_placed(problem, problem->page_bytes, series, plan);
-        bool is_final = addresses == DAO_SWAP_ADDRESSES_PAGES || status == DAO_ERR_STOPPED ||
-                        status == DAO_ERR_NO_HOST_MEMORY;
-        if (is_final) {
-            return status;
-        }
-    }
-    return has_room ? status : better_placed(problem, 0, series, plan);
+    return status;
 }
 
 /* Returns true if a plan takes about what its copies do: a search paid little for addresses. */
@@ -352,14 +365,14 @@ dao_status_t dao_swap_plan_make_ranked(const dao_swap_problem_t *problem,
     config = config != NULL ? config : &defaults;
     dao_status_t status = check_config(problem, config);
     search_series_t series = begin_series(problem, config);
-    series.rankings[0] = *ranking;
+    series.rankings[0][0] = *ranking;
     status = status == DAO_OK ? best_plan(problem, &series, &plan) : status;
     status = status == DAO_OK ? better_on_demand(problem, &series, &plan) : status;
     if (status != DAO_OK) {
         dao_swap_plan_destroy(plan);
         return status;
     }
-    *ranking = series.rankings[0];
+    *ranking = series.rankings[0][0];
     *out_plan = plan;
     return DAO_OK;
 }

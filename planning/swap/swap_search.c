@@ -24,6 +24,7 @@
 #include "planning/swap/addresses/swap_demand.h"
 #include "planning/swap/addresses/swap_layout.h"
 #include "planning/swap/step/swap_bound.h"
+#include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_fingerprint.h"
 #include "planning/swap/swap_grain.h"
 #include "planning/swap/swap_improve.h"
@@ -136,6 +137,12 @@ static dao_status_t search_init(plan_search_t *search, const dao_swap_step_t *st
     status = dao_swap_find_bound_cut(step->problem, bound_cuts(work), &bound);
     if (status != DAO_OK) {
         return status;
+    }
+    if (step->runs_beside) { /* that of kernels one behind the other is none */
+        status = dao_swap_find_bound(step->problem, &bound);
+        if (status != DAO_OK) {
+            return status;
+        }
     }
     search->bound_ns = bound.step_ns;
     if (config->granularity != DAO_SWAP_GRANULARITY_PARTS) {
@@ -339,7 +346,7 @@ static dao_status_t improve_variants(plan_search_t *search)
     }
     qsort(search->candidates, search->candidate_count, sizeof(*search->candidates), compare_candidates);
     search->fluid_step_ns = search->candidates[0].step_ns;
-    DAO_ASSERT(search->fluid_step_ns >= search->step->time_before[search->step->kernel_count]);
+    DAO_ASSERT(search->fluid_step_ns >= search->bound_ns);
     return status;
 }
 
@@ -739,10 +746,10 @@ static dao_status_t write_placed(plan_search_t *search, dao_swap_program_t *out_
 uint64_t dao_swap_work_limit(const dao_swap_problem_t *problem, const dao_swap_plan_config_t *config)
 {
     uint64_t kernels = problem->kernel_count;
-    return config->work_limit != 0
-               ? config->work_limit
-               : dao_larger(dao_smaller(DAO_SWAP_WORK_PER_KERNEL * kernels, DAO_SWAP_WORK_DEFAULT),
-                            DAO_SWAP_WORK_LEAST * kernels);
+    uint64_t usual = dao_larger(dao_smaller(DAO_SWAP_WORK_PER_KERNEL * kernels, DAO_SWAP_WORK_DEFAULT),
+                                DAO_SWAP_WORK_LEAST * kernels);
+    usual *= dao_swap_runs_beside(problem) ? 2 : 1; /* twice as many searches share it */
+    return config->work_limit != 0 ? config->work_limit : usual;
 }
 
 dao_status_t dao_swap_search(const dao_swap_step_t *step, const dao_swap_plan_config_t *config,

@@ -37,4 +37,14 @@ static inline uint32_t dao_swap_compute_stream_count(const dao_swap_problem_t *p
     return count;
 }
 
+/* Returns true if kernels are on more than one compute stream. */
+static inline bool dao_swap_runs_beside(const dao_swap_problem_t *problem)
+{
+    uint32_t k = 1;
+    while (k < problem->kernel_count && problem->kernels[k].stream == problem->kernels[0].stream) {
+        k++;
+    }
+    return k < problem->kernel_count;
+}
+
 #endif

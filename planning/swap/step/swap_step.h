@@ -57,6 +57,7 @@ typedef struct dao_swap_step {
     uint64_t *time_before;       /* kernel_count + 1: sum of the times of the kernels before */
     uint64_t alignment_bytes;
     uint64_t page_bytes; /* 0: no tensor lies in pages */
+    bool runs_beside;    /* kernels of several compute streams are timed as they run, beside each other */
 } dao_swap_step_t;
 
 /* Returns true if a tensor of this size lies in pages. */

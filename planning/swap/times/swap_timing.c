@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plays the step by fixed decisions, with the calendars that choosing victims uses too. Every step does the
    same, so after a few steps the times repeat. Two steps in a row that change no time are a period. If that
-   takes too long, the steps are played once more, and each waits for all copies of the one before: then they
-   are alike by necessity.
+   takes too long, the steps are played once more, and each waits for all copies and kernels of the one
+   before: then they are alike by necessity.
 
        after kernel a    parts that leave here: copy out at the earliest, memory free after it
        before kernel b   parts that come back for b: the bytes that are free first, copy in at the earliest
@@ -11,8 +11,17 @@
    Copies in ask for memory in the order of the kernels (b - lead), so each finds what dao_swap_cycle() left
    it.
 
-   What holds: a part that leaves is resident, one that comes back is not; kernels run one after the other;
-   free bytes never exceed the capacity. */
+   Kernels begin in the order of the step, whatever their streams. One begins once that before it has begun,
+   its own stream is idle, and other streams have written what it reads, and used what it writes:
+
+       stream 0   |  a  |     |     c     |
+       stream 1         |        b        |  d  |      b reads what a wrote; c begins behind b's begin
+
+   So all that an operation waits for begins before it, and one order of begins is right for all streams. On
+   the device a stream may be ahead of that.
+
+   What holds: a part that leaves is resident, one that comes back is not; kernels of a stream run one after
+   the other; free bytes never exceed the capacity. */
 #include "planning/swap/times/swap_timing.h"
 
 #include "base/memory/host.h"
@@ -29,6 +38,7 @@
 typedef struct part_time {
     uint64_t ready_ns;
     uint64_t written_ns;
+    uint64_t used_ns; /* all that used it have ended: kept where kernels run beside each other */
     uint64_t saved_ns;
     uint64_t left_ns;           /* its room became free */
     uint64_t inactive_start_ns; /* begin of the step in which its inactive period began */
@@ -48,12 +58,13 @@ typedef struct player {
     uint32_t *load_first;    /* kernel_count + 1: of each kernel, its part of `loads` */
     uint32_t *loads;         /* inactive periods whose room is taken before a kernel, the most urgent first */
     uint32_t *inactive_part; /* inactive_count */
-    uint64_t clock_ns;
-    uint64_t start_ns; /* of this step */
-    uint64_t floor_ns; /* no copy begins before it */
-    bool is_drained;   /* a step waits for all copies of the one before */
-    bool has_changed;  /* something was written down that was not there */
-    bool failed;       /* no host memory, or cancelled */
+    uint64_t clock_ns;       /* no kernel begins before it */
+    uint64_t idle_ns[DAO_SWAP_COMPUTE_STREAM_MAX]; /* of each compute stream, the end of its last kernel */
+    uint64_t start_ns;                             /* of this step */
+    uint64_t floor_ns;                             /* no copy begins before it */
+    bool is_drained;                               /* a step waits for all copies of the one before */
+    bool has_changed;                              /* something was written down that was not there */
+    bool failed;                                   /* no host memory, or cancelled */
 } player_t;
 
 static bool allocate(player_t *player)
@@ -151,13 +162,14 @@ static dao_swap_interval_t book(player_t *player, dao_swap_link_t *link, bool is
     return time;
 }
 
-static void leave(player_t *player, uint32_t part, const dao_swap_decision_t *decision)
+/* A part leaves once all that used it have ended. */
+static void leave(player_t *player, uint32_t part, const dao_swap_decision_t *decision, uint64_t used_ns)
 {
     part_time_t *time = &player->times[part];
     dao_swap_link_t *link = &player->links[decision->is_file ? 1 : 0];
     dao_swap_moment_t *moment = &player->timing->moments[time->inactive];
     DAO_ASSERT(time->is_resident);
-    uint64_t size = dao_swap_part_size(player->parts, part), free_ns = player->clock_ns;
+    uint64_t size = dao_swap_part_size(player->parts, part), free_ns = used_ns;
     if (decision->is_away && !time->is_saved) {
         dao_swap_interval_t out =
             book(player, link, false, time->written_ns, dao_swap_part_content(player->parts, part));
@@ -196,29 +208,45 @@ static void come_back(player_t *player, uint32_t inactive_index)
     note(player, &moment->in_end_ns, time->ready_ns, time->inactive_start_ns);
 }
 
-/* Room for a kernel's outputs, and the time at which all that it uses is there. */
-static uint64_t kernel_begin(player_t *player, uint32_t kernel)
+/* When kernels of other streams no longer use what a kernel writes, and have written what it reads. */
+static uint64_t behind_others(const player_t *player, uint32_t kernel, uint64_t begin_ns)
 {
     const dao_swap_step_t *step = player->step;
-    uint64_t begin_ns = player->clock_ns;
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+        uint32_t tensor = step->accesses[t].tensor;
+        for (uint32_t part = player->parts->first[tensor]; part < player->parts->first[tensor + 1]; part++) {
+            const part_time_t *time = &player->times[part];
+            begin_ns = dao_larger(begin_ns, step->accesses[t].writes ? time->used_ns : time->written_ns);
+        }
+    }
+    return begin_ns;
+}
+
+/* Room for a kernel's outputs, and the time at which all that it uses is there, and no longer in use where it
+   writes. */
+static uint64_t kernel_begin(player_t *player, uint32_t kernel, uint64_t least_ns)
+{
+    const dao_swap_step_t *step = player->step;
+    uint64_t begin_ns = least_ns;
     for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
         uint32_t tensor = step->accesses[t].tensor;
         for (uint32_t part = player->parts->first[tensor]; part < player->parts->first[tensor + 1]; part++) {
             part_time_t *time = &player->times[part];
             if (!time->is_resident) {
                 DAO_ASSERT(!step->accesses[t].reads);
-                time->ready_ns = dao_swap_room_take_last(
-                    &player->room, dao_swap_part_size(player->parts, part), player->clock_ns);
+                time->ready_ns =
+                    dao_swap_room_take_last(&player->room, dao_swap_part_size(player->parts, part), least_ns);
             }
             begin_ns = dao_larger(begin_ns, time->ready_ns);
         }
     }
-    return begin_ns;
+    return step->runs_beside ? behind_others(player, kernel, begin_ns) : begin_ns;
 }
 
-static void use_parts(player_t *player, uint32_t access, uint64_t begin_ns)
+static void use_parts(player_t *player, uint32_t access, uint64_t begin_ns, uint64_t end_ns)
 {
     const dao_swap_access_t *one = &player->step->accesses[access];
+    bool runs_beside = player->step->runs_beside;
     for (uint32_t part = player->parts->first[one->tensor]; part < player->parts->first[one->tensor + 1];
          part++) {
         part_time_t *time = &player->times[part];
@@ -229,13 +257,17 @@ static void use_parts(player_t *player, uint32_t access, uint64_t begin_ns)
         time->is_resident = true;
         time->inactive = player->parts->first_inactive[access] + part - player->parts->first[one->tensor];
         time->inactive_start_ns = player->start_ns;
+        uint64_t used_ns = end_ns;
+        if (runs_beside) {
+            time->used_ns = used_ns = dao_larger(time->used_ns, end_ns);
+        }
         if (one->writes) {
-            time->written_ns = player->clock_ns;
+            time->written_ns = end_ns;
             time->is_saved = false;
         }
         const dao_swap_decision_t *decision = &player->decisions[time->inactive];
         if (!one->inactive_is_live || decision->is_away) {
-            leave(player, part, decision);
+            leave(player, part, decision, used_ns);
         }
     }
 }
@@ -246,13 +278,16 @@ static void play_kernel(player_t *player, uint32_t kernel)
     for (uint32_t i = player->load_first[kernel]; i < player->load_first[kernel + 1]; i++) {
         come_back(player, player->loads[i]);
     }
-    uint64_t begin_ns = kernel_begin(player, kernel);
-    DAO_ASSERT(begin_ns >= player->clock_ns); /* kernels run one after the other */
-    player->clock_ns =
-        begin_ns + dao_larger(step->problem->kernels[kernel].time_ns, 1); /* lives have a length */
+    const dao_swap_kernel_t *one = &step->problem->kernels[kernel];
+    uint64_t least_ns = dao_larger(player->clock_ns, player->idle_ns[one->stream]);
+    uint64_t begin_ns = kernel_begin(player, kernel, least_ns);
+    uint64_t end_ns = begin_ns + dao_larger(one->time_ns, 1); /* lives have a length */
+    DAO_ASSERT(begin_ns >= least_ns);
+    player->idle_ns[one->stream] = end_ns;
+    player->clock_ns = step->runs_beside ? begin_ns + 1 : end_ns;
     note(player, &player->timing->kernel_begin_ns[kernel], begin_ns, player->start_ns);
     for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
-        use_parts(player, t, begin_ns);
+        use_parts(player, t, begin_ns, end_ns);
     }
 }
 
@@ -280,15 +315,19 @@ static void begin(player_t *player, uint64_t capacity_bytes)
     dao_swap_link_init(&player->links[1], &step->problem->file);
     dao_swap_room_init(&player->room);
     player->clock_ns = player->floor_ns = 0;
+    memset(player->idle_ns, 0, sizeof(player->idle_ns));
     player->failed = free_bytes > 0 && !dao_swap_room_give(&player->room, 0, free_bytes);
 }
 
-/* The end of all copies so far. */
-static uint64_t links_end(const player_t *player)
+/* The end of all copies and kernels so far. */
+static uint64_t all_end(const player_t *player)
 {
-    uint64_t end_ns = 0;
+    uint64_t end_ns = player->clock_ns;
     for (int i = 0; i < 2; i++) {
         end_ns = dao_larger(end_ns, dao_swap_link_end(&player->links[i]));
+    }
+    for (uint32_t i = 0; i < DAO_SWAP_COMPUTE_STREAM_MAX; i++) {
+        end_ns = dao_larger(end_ns, player->idle_ns[i]);
     }
     return end_ns;
 }
@@ -299,7 +338,7 @@ static bool play_steps(player_t *player)
     uint32_t unchanged = 0;
     for (uint32_t s = 0; s < STEP_COUNT_MAX && unchanged < 2 && !player->failed; s++) {
         if (player->is_drained) {
-            player->floor_ns = player->clock_ns = dao_larger(player->clock_ns, links_end(player));
+            player->floor_ns = player->clock_ns = all_end(player);
         }
         uint64_t start_ns = player->clock_ns, step_ns = start_ns - player->start_ns;
         player->start_ns = start_ns;
