@@ -483,21 +483,30 @@ static DAO_ON_THE_PATH uint32_t dao_range_next_first(const dao_range_t *range, d
 static DAO_ON_THE_PATH uint32_t dao_range_next_first_of_two(const dao_range_t *range, dao_range_set_t *own,
                                                             size_t bin)
 {
-    uint64_t mask = UINT64_MAX << bin % WORD_BITS;
-    for (size_t word = bin / WORD_BITS - BIN_WORD_FIRST; word < BIN_WORDS; word++, mask = UINT64_MAX) {
-        uint64_t *words = dao_range_words(range, NULL), *own_words = dao_range_words(range, own);
-        for (uint64_t bits = (words[word] | own_words[word]) & mask; bits != 0; bits &= bits - 1) {
-            size_t next = BIN_FIRST + word * WORD_BITS + (uint32_t)__builtin_ctzll(bits);
-            uint32_t first = dao_range_bin_first(range, own, next);
-            first = first != DAO_RANGE_NONE ? first : dao_range_bin_first(range, NULL, next);
+    uint64_t *words = dao_range_words(range, NULL), *own_words = dao_range_words(range, own);
+    size_t word = bin / WORD_BITS - BIN_WORD_FIRST;
+    uint64_t bits = (words[word] | own_words[word]) & UINT64_MAX << bin % WORD_BITS;
+    for (;;) {
+        while (bits == 0) {
+            if (++word == BIN_WORDS) {
+                return DAO_RANGE_NONE;
+            }
+            bits = words[word] | own_words[word];
+        }
+        const uint32_t *firsts = dao_range_bin_place(range, NULL, BIN_FIRST + word * WORD_BITS);
+        const uint32_t *own_firsts = dao_range_bin_place(range, own, BIN_FIRST + word * WORD_BITS);
+        do {
+            uint32_t place = (uint32_t)__builtin_ctzll(bits);
+            uint32_t first = own_firsts[place] != DAO_RANGE_NONE ? own_firsts[place] : firsts[place];
             if (first != DAO_RANGE_NONE) {
                 return first;
             }
-            words[word] &= ~(bits & -bits);
-            own_words[word] &= ~(bits & -bits);
-        }
+            uint64_t rest = bits & (bits - 1);
+            words[word] &= ~(bits ^ rest);
+            own_words[word] &= ~(bits ^ rest);
+            bits = rest;
+        } while (bits != 0);
     }
-    return DAO_RANGE_NONE;
 }
 
 /* Returns the less of DAO_RANGE_RANK_NONE and the ranks of the first entries of the near bins, as far as they
@@ -510,6 +519,15 @@ static DAO_ON_THE_PATH uint64_t dao_range_look_near(const dao_range_t *range, da
     rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin), size_units, rank);
     rank = dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 1), 0, rank);
     return dao_range_look(range, dao_range_bin_first(range, bins, own_bin + 2), 0, rank);
+}
+
+/* Returns true if the near bins have no entry. */
+static DAO_ON_THE_PATH bool dao_range_near_are_empty(const dao_range_t *range, dao_range_set_t *bins,
+                                                     size_t own_bin)
+{
+    const uint32_t *firsts = dao_range_bin_place(range, bins, own_bin);
+    static_assert(DAO_RANGE_NEAR_BINS == 3 && DAO_RANGE_NONE == 0, "links of none have no bit");
+    return (firsts[0] | firsts[1] | firsts[2]) == DAO_RANGE_NONE;
 }
 
 /* Returns the hole for a request, or NONE: then no hole is large enough but ones that are further back in the
@@ -527,13 +545,17 @@ static DAO_ON_THE_PATH uint32_t dao_range_find_good(const dao_range_t *range, da
 }
 
 /* The same for what nothing fences and a set of what is fenced. In the near bins one that nothing fences
-   is taken first: so what has been settled is used up, and the place does not grow beside it. */
+   is taken first: so what has been settled is used up, and the place does not grow beside it. Where a stream
+   is alone there mostly is none. */
 static DAO_ON_THE_PATH uint32_t dao_range_find_good_of_two(const dao_range_t *range, dao_range_set_t *own,
                                                            uint64_t size_units)
 {
     size_t own_bin = dao_range_bin_of(size_units);
-    uint64_t rank = dao_range_look_near(range, NULL, own_bin, size_units);
-    if (rank == DAO_RANGE_RANK_NONE) {
+    uint64_t rank = DAO_RANGE_RANK_NONE;
+    if (!dao_range_near_are_empty(range, NULL, own_bin)) {
+        rank = dao_range_look_near(range, NULL, own_bin, size_units);
+    }
+    if (rank == DAO_RANGE_RANK_NONE && !dao_range_near_are_empty(range, own, own_bin)) {
         rank = dao_range_look_near(range, own, own_bin, size_units);
     }
     if (rank == DAO_RANGE_RANK_NONE) {
@@ -733,13 +755,17 @@ static DAO_ON_THE_PATH void dao_range_take_for(dao_range_t *range, dao_range_set
 {
     bool is_fenced = dao_range_is_fenced(range, hole);
     DAO_ASSERT(!is_fenced || range->sets[dao_range_set_of(range, hole)] == set);
-    range->fenced_units -= is_fenced ? size_units : 0;
     if (dao_range_at(range, hole)->size_units != size_units) {
-        dao_range_set_t *bins = is_fenced ? set : NULL;
-        (void)dao_range_take_front(range, bins, hole, size_units, user);
+        if (is_fenced) {
+            range->fenced_units -= size_units;
+            (void)dao_range_take_front(range, set, hole, size_units, user);
+        } else {
+            (void)dao_range_take_front(range, NULL, hole, size_units, user);
+        }
         return;
     }
     if (is_fenced) {
+        range->fenced_units -= size_units;
         dao_range_queue_remove(range, set, hole);
         dao_range_count_fenced(range, set, -1);
     }
