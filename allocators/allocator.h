@@ -102,11 +102,12 @@ typedef struct dao_allocator_ops {
     dao_status_t (*free_fast)(dao_allocator_t *allocator, void *address);
 
     /* Optional, both or neither: the fast paths in the order of a stream. alloc_ordered: a block that fences
-       of no other stream are on; NULL where alloc is to be asked. free_ordered: frees a block that no other
-       stream is marked on, with a fence of that stream, and records its event where one is needed; false, and
-       nothing is done, where free is to be asked, or slow_path.h says so. Never an error, nor a message. */
+       of no other stream are on. free_ordered: frees an owner's block that no other stream is marked on, with
+       a fence of that stream, and records its event where one is needed. Where alloc or free is to be asked,
+       or slow_path.h says so, nothing is done, and they end with the fallbacks of the outermost allocator. */
     void *(*alloc_ordered)(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream);
-    bool (*free_ordered)(dao_allocator_t *allocator, void *address, uint32_t stream);
+    dao_status_t (*free_ordered)(dao_allocator_t *allocator, void *address, uint32_t stream,
+                                 dao_block_owner_t owner);
 
     /* Optional: marks a live block as used by one more stream, up to its free. DAO_ERR_FOREIGN_POINTER;
        DAO_ERR_INTERIOR_POINTER; DAO_ERR_UNSUPPORTED for a block that follows no stream. */
@@ -196,6 +197,9 @@ struct dao_ledger;
 typedef struct dao_fallback {
     void *(*alloc)(void *user, size_t size_bytes);   /* NULL: answers NULL */
     dao_status_t (*free)(void *user, void *address); /* NULL: asks the member free */
+    /* NULL: answer NULL and DAO_ERR_UNSUPPORTED */
+    void *(*alloc_ordered)(void *user, size_t size_bytes, uint32_t stream);
+    dao_status_t (*free_ordered)(void *user, void *address, uint32_t stream, dao_block_owner_t owner);
     void *user;
 } dao_fallback_t;
 
@@ -219,6 +223,23 @@ static inline dao_status_t dao_allocator_free_fallback(dao_allocator_t *allocato
     const dao_fallback_t *fallback = &allocator->fallback;
     return fallback->free != NULL ? fallback->free(fallback->user, address)
                                   : allocator->ops->free(allocator, address, NULL);
+}
+
+/* The same in the order of a stream. */
+static inline void *dao_allocator_alloc_ordered_fallback(dao_allocator_t *allocator, size_t size_bytes,
+                                                         uint32_t stream)
+{
+    const dao_fallback_t *fallback = &allocator->fallback;
+    return fallback->alloc_ordered != NULL ? fallback->alloc_ordered(fallback->user, size_bytes, stream)
+                                           : NULL;
+}
+
+static inline dao_status_t dao_allocator_free_ordered_fallback(dao_allocator_t *allocator, void *address,
+                                                               uint32_t stream, dao_block_owner_t owner)
+{
+    const dao_fallback_t *fallback = &allocator->fallback;
+    return fallback->free_ordered != NULL ? fallback->free_ordered(fallback->user, address, stream, owner)
+                                          : DAO_ERR_UNSUPPORTED;
 }
 
 /* Takes those optional groups out of a table that the allocator behind it lacks. */
@@ -260,11 +281,25 @@ static inline dao_status_t dao_allocator_outer_free(void *user, void *address)
     return dao_allocator_free_fallback(user, address);
 }
 
+static inline void *dao_allocator_outer_alloc_ordered(void *user, size_t size_bytes, uint32_t stream)
+{
+    return dao_allocator_alloc_ordered_fallback(user, size_bytes, stream);
+}
+
+static inline dao_status_t dao_allocator_outer_free_ordered(void *user, void *address, uint32_t stream,
+                                                            dao_block_owner_t owner)
+{
+    return dao_allocator_free_ordered_fallback(user, address, stream, owner);
+}
+
 /* Makes the fast paths of an allocator end where those of the one in front of it do. */
 static inline void dao_allocator_stand_before(dao_allocator_t *outer, dao_allocator_t *inner)
 {
-    inner->fallback =
-        (dao_fallback_t){.alloc = dao_allocator_outer_alloc, .free = dao_allocator_outer_free, .user = outer};
+    inner->fallback = (dao_fallback_t){.alloc = dao_allocator_outer_alloc,
+                                       .free = dao_allocator_outer_free,
+                                       .alloc_ordered = dao_allocator_outer_alloc_ordered,
+                                       .free_ordered = dao_allocator_outer_free_ordered,
+                                       .user = outer};
 }
 
 /* Returns true if an answer of alloc, or of what memory comes from, may be another one for less, or once

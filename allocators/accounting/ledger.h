@@ -77,12 +77,19 @@ static inline void dao_ledger_count_alloc(dao_ledger_t *ledger, const dao_block_
     }
 }
 
+/* Counts the free of a block that no tag was charged for, and remembers its address. */
+static inline void dao_ledger_count_untagged_free(dao_ledger_t *ledger, const void *address,
+                                                  size_t requested_bytes, size_t block_bytes)
+{
+    ledger->latest_frees[ledger->stats.free_count % DAO_LEDGER_FREE_COUNT] = address;
+    dao_stats_count_free(&ledger->stats, requested_bytes, block_bytes);
+}
+
 /* Counts the free of a block with a word of word.h, takes its charge back, and remembers its address. */
 static inline void dao_ledger_count_free(dao_ledger_t *ledger, const void *address, uint64_t word,
                                          size_t block_bytes)
 {
-    ledger->latest_frees[ledger->stats.free_count % DAO_LEDGER_FREE_COUNT] = address;
-    dao_stats_count_free(&ledger->stats, dao_word_requested_bytes(word), block_bytes);
+    dao_ledger_count_untagged_free(ledger, address, dao_word_requested_bytes(word), block_bytes);
     if (__builtin_expect(dao_word_tag(word) != 0, false)) {
         dao_tags_count_free(ledger->tags, dao_word_tag(word), block_bytes);
     }

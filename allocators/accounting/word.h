@@ -31,12 +31,13 @@ static inline bool dao_word_is_plain(uint64_t word)
     return word >> DAO_WORD_REQUESTED_BITS == 0;
 }
 
-/* Returns true if a word has nothing but requested bytes and a stream. */
-static inline bool dao_word_is_ordered(uint64_t word)
+/* Returns true if a word has nothing but requested bytes, a stream and this owner. */
+static inline bool dao_word_is_ordered(uint64_t word, dao_block_owner_t owner)
 {
     uint64_t streams = ((UINT64_C(1) << DAO_WORD_STREAM_BITS) - 1)
                        << (DAO_WORD_REQUESTED_BITS + DAO_WORD_TAG_BITS);
-    return dao_word_is_plain(word & ~streams);
+    return (word & ~streams) >> DAO_WORD_REQUESTED_BITS ==
+           (uint64_t)owner << (DAO_WORD_OWNER_SHIFT - DAO_WORD_REQUESTED_BITS);
 }
 
 static inline size_t dao_word_requested_bytes(uint64_t word)

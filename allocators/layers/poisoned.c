@@ -166,10 +166,11 @@ static dao_status_t poisoned_free_fast(dao_allocator_t *allocator, void *address
     return status;
 }
 
-static bool poisoned_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream)
+static dao_status_t poisoned_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream,
+                                          dao_block_owner_t owner)
 {
     dao_allocator_t *inner = inner_of(allocator);
-    return inner->ops->free_ordered(inner, address, stream);
+    return inner->ops->free_ordered(inner, address, stream, owner);
 }
 
 static void poisoned_free_deferred(dao_allocator_t *allocator, void *address, dao_block_owner_t owner)

@@ -163,7 +163,8 @@ dao_status_t dao_paged_lease_resume(dao_allocator_t *allocator, void *address,
 /* ---- in stream order: paged_ordered.c ---- */
 
 void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uint32_t stream);
-bool dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream);
+dao_status_t dao_paged_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream,
+                                    dao_block_owner_t owner);
 
 /* ---- windows: paged_window.c ---- */
 

@@ -489,10 +489,11 @@ static void *thread_cache_alloc_ordered(dao_allocator_t *allocator, size_t size_
 
 /* An object of a slab is none of the inner allocator's blocks, and a slab is one of another owner's: both are
    refused there. */
-static bool thread_cache_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream)
+static dao_status_t thread_cache_free_ordered(dao_allocator_t *allocator, void *address, uint32_t stream,
+                                              dao_block_owner_t owner)
 {
     dao_allocator_t *inner = dao_thread_cache_of(allocator)->inner;
-    return inner->ops->free_ordered(inner, address, stream);
+    return inner->ops->free_ordered(inner, address, stream, owner);
 }
 
 /* ---- frees from elsewhere, where the inner allocator has a queue of them ---- */

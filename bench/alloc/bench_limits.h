@@ -12,8 +12,8 @@
 
 /* The same for dao_alloc_async() and dao_free_async() on one idle stream, and on eight in turns, of which
    each free records an event: a2, b1k, c and d, as bench/gate counts them. */
-#define DAO_BENCH_INSTRUCTIONS_STREAM_MAX  545
-#define DAO_BENCH_INSTRUCTIONS_STREAMS_MAX 1000
+#define DAO_BENCH_INSTRUCTIONS_STREAM_MAX  510
+#define DAO_BENCH_INSTRUCTIONS_STREAMS_MAX 975
 
 /* The same for plain pairs in segments, on a device of four times the peak and of 1.1 times: a2, c and i3. */
 #define DAO_BENCH_INSTRUCTIONS_SEGMENTS_MAX       425

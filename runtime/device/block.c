@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks at a place that was found: the fallback of the fast path, and the error of a free that was
-   refused. */
+/* Blocks at a place that was found: the fallbacks of the fast paths, the order of a stream, and the error of
+   a free that was refused.
+
+       alloc    number --> the allocator returns block and fence --> the stream waits, on the device
+       free     number --> epoch --> the allocator takes block and fence --> events are recorded behind it */
 #include "runtime/device/block.h"
 
 #include "allocators/accounting/ledger.h"
 #include "allocators/accounting/owner.h"
+#include "base/internal_error.h"
 #include "base/log.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 #include "runtime/observe/snapshot_file.h"
 
@@ -139,7 +144,130 @@ dao_status_t dao_block_free_error(const char *function, dao_place_t place, const
     return status;
 }
 
-/* ---- where the fast path falls back ---- */
+/* ---- in the order of a stream ---- */
+
+/* What a request is about. */
+typedef struct order {
+    dao_runtime_t *runtime; /* borrowed */
+    dao_allocator_t *allocator;
+    uint32_t number; /* of the stream */
+} order_t;
+
+/* Returns a block that its stream could not be made to wait for: its fences stay, and this
+   stream does if it held it before. */
+static void give_back(const order_t *order, const dao_block_grant_t *grant)
+{
+    dao_stream_fence_t fence = dao_stream_fences_mark(order->runtime->fences, order->number);
+    dao_stream_fence_join(&fence, &grant->fence);
+    DAO_MUST_FREE(order->allocator->ops->free(order->allocator, grant->address, &fence));
+}
+
+/* Allocates a block, and makes the stream wait for its fence. */
+static dao_status_t order_take(const order_t *order, dao_place_t place, const dao_block_request_t *request,
+                               dao_block_grant_t *out_grant)
+{
+    dao_status_t status = order->allocator->ops->alloc(order->allocator, request, out_grant);
+    if (dao_allocator_is_short(status)) {
+        dao_pressure_need_t need = {.place = place,
+                                    .allocator = order->allocator,
+                                    .runtime = order->runtime,
+                                    .request = request,
+                                    .out_grant = out_grant};
+        status = dao_pressure_relieve(&need, status);
+    }
+    if (status != DAO_OK || dao_stream_fence_follows(&out_grant->fence, order->number)) {
+        return status;
+    }
+    status = dao_stream_fences_wait_on(order->runtime->fences, &out_grant->fence, order->number);
+    if (status != DAO_OK) {
+        dao_error_record_t record;
+        dao_error_save(&record, status);
+        give_back(order, out_grant);
+        status = dao_error_restore(&record);
+    }
+    return status;
+}
+
+/* A block that is fenced by a stream under capture has to stay free: then an unfenced one is asked for. */
+static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
+                                void **out_address)
+{
+    dao_block_request_t request = {
+        .size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = dao_stream_fence_line(order->number)};
+    dao_block_request_t leased;
+    dao_block_grant_t grant = {0};
+    dao_runtime_drain(order->runtime);
+    dao_status_t status =
+        order_take(order, place, dao_thread_lease_name(&request, place, order->runtime, &leased), &grant);
+    if (status == DAO_ERR_BUSY) {
+        request.wants_unfenced = true;
+        status =
+            order_take(order, place, dao_thread_lease_name(&request, place, order->runtime, &leased), &grant);
+    }
+    dao_events_note_alloc(place, &request, status == DAO_OK ? grant.address : NULL, status);
+    if (status == DAO_OK) {
+        *out_address = grant.address;
+    } else {
+        dao_block_note_failure(place, order->allocator, order->runtime, &request, status);
+    }
+    return status;
+}
+
+void *dao_block_alloc_ordered(dao_place_t place, dao_runtime_t *runtime, size_t size_bytes, uint32_t number)
+{
+    order_t order = {runtime, dao_runtime_allocator(runtime, place.kind), number};
+    void *address = NULL;
+    return size_bytes > 0 && order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
+}
+
+/* Frees a block with its fence. One that follows no stream, as small ones of dao_alloc(), is waited for
+   instead. */
+dao_status_t dao_block_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
+                                   dao_stream_fence_t *fence, dao_block_owner_t owner)
+{
+    dao_status_t status = allocator->ops->free_owned(allocator, address, fence, owner);
+    if (status != DAO_ERR_UNSUPPORTED) {
+        return status;
+    }
+    status = dao_stream_fences_wait(runtime->fences, fence);
+    if (dao_stream_fence_must_wait_elsewhere(status)) {
+        return status;
+    }
+    *fence = (dao_stream_fence_t){0};
+    return dao_allocator_free_owned(allocator, address, owner);
+}
+
+dao_status_t dao_block_free_behind(dao_place_t place, dao_runtime_t *runtime, void *address, uint32_t number,
+                                   dao_block_owner_t owner)
+{
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, place.kind);
+    dao_stream_fence_t fence = dao_stream_fences_mark(runtime->fences, number);
+    dao_freeing_t freeing = {0};
+    dao_status_t status;
+    if (!dao_retained_retires(&runtime->retained, place.kind, address, &fence, owner, &status)) {
+        freeing = dao_events_free_begins(allocator, place, address);
+        status = dao_block_free_fenced(runtime, allocator, address, &fence, owner);
+    }
+    if (status == DAO_OK) {
+        dao_events_note_freed(runtime->core, place, &freeing);
+        dao_stream_fences_record(runtime->fences, &fence);
+        dao_waiters_note_free();
+    }
+    return status;
+}
+
+dao_status_t dao_block_free_owned_behind(dao_place_t place, dao_runtime_t *runtime, void *address,
+                                         uint32_t number, dao_block_owner_t owner)
+{
+    DAO_ASSERT(owner != DAO_BLOCK_OWNER_RAW);
+    dao_allocator_t *allocator = dao_runtime_allocator(runtime, place.kind);
+    bool is_fast = place.kind == DAO_PLACE_KIND_DEVICE && number < DAO_STREAM_FENCE_CROWD &&
+                   allocator->ops->free_ordered != NULL && !dao_retained_any(&runtime->retained);
+    return is_fast ? allocator->ops->free_ordered(allocator, address, number, owner)
+                   : dao_block_free_behind(place, runtime, address, number, owner);
+}
+
+/* ---- where the fast paths fall back ---- */
 
 static void *alloc_at(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime,
                       size_t size_bytes)
@@ -180,6 +308,34 @@ static dao_status_t device_free(void *user, void *address)
     return free_at(place, runtime->device_memory, runtime, address);
 }
 
+/* Whoever asks for a free by its owner makes the error; that of the program is made here. */
+static dao_status_t device_free_ordered(void *user, void *address, uint32_t number, dao_block_owner_t owner)
+{
+    dao_runtime_t *runtime = user;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    if (owner != DAO_BLOCK_OWNER_RAW) {
+        return dao_block_free_behind(place, runtime, address, number, owner);
+    }
+    if (address == NULL || dao_runtime_is_lost(runtime)) { /* there is no order any more */
+        return free_at(place, runtime->device_memory, runtime, address);
+    }
+    dao_status_t status = dao_thread_check();
+    status = status == DAO_OK ? dao_runtime_health(runtime, "dao_free_async") : status;
+    if (status == DAO_OK) {
+        status = dao_block_free_behind(place, runtime, address, number, owner);
+    }
+    return status == DAO_OK ? DAO_OK : dao_block_free_error("dao_free_async", place, address, status);
+}
+
+static void *device_alloc_ordered(void *user, size_t size_bytes, uint32_t number)
+{
+    dao_runtime_t *runtime = user;
+    dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
+    return dao_thread_check() == DAO_OK && dao_runtime_health(runtime, "dao_alloc_async") == DAO_OK
+               ? dao_block_alloc_ordered(place, runtime, size_bytes, number)
+               : NULL;
+}
+
 static void *host_alloc(void *user, size_t size_bytes)
 {
     return alloc_at((dao_place_t){DAO_PLACE_KIND_CPU, 0}, user, NULL, size_bytes);
@@ -197,6 +353,9 @@ void dao_block_host_fallback_set(dao_allocator_t *host_memory)
 
 void dao_block_fallback_set(dao_runtime_t *runtime)
 {
-    runtime->device_memory->fallback =
-        (dao_fallback_t){.alloc = device_alloc, .free = device_free, .user = runtime};
+    runtime->device_memory->fallback = (dao_fallback_t){.alloc = device_alloc,
+                                                        .free = device_free,
+                                                        .alloc_ordered = device_alloc_ordered,
+                                                        .free_ordered = device_free_ordered,
+                                                        .user = runtime};
 }

@@ -68,6 +68,27 @@ static DAO_ON_THE_PATH dao_status_t dao_block_free(dao_place_t place, dao_alloca
     return status;
 }
 
+/* ---- in the order of a stream, which has a number in runtime->fences ---- */
+
+/* dao_alloc_async() at a device or pinned place that was found. NULL: says why, but for a size of 0. */
+void *dao_block_alloc_ordered(dao_place_t place, dao_runtime_t *runtime, size_t size_bytes, uint32_t number);
+
+/* Frees a block with its fence, or once that has ended where the block follows no stream. As free_owned of
+   dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
+dao_status_t dao_block_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
+                                   dao_stream_fence_t *fence, dao_block_owner_t owner);
+
+/* dao_free_async() at a device or pinned place, for an owner. After dao_finalize(), too. The answers of
+   dao_block_free_fenced(). */
+dao_status_t dao_block_free_behind(dao_place_t place, dao_runtime_t *runtime, void *address, uint32_t number,
+                                   dao_block_owner_t owner);
+
+/* The same by the allocator's fast path, where it has one; not for DAO_BLOCK_OWNER_RAW. */
+dao_status_t dao_block_free_owned_behind(dao_place_t place, dao_runtime_t *runtime, void *address,
+                                         uint32_t number, dao_block_owner_t owner);
+
+/* ---- errors, and where the fast paths end ---- */
+
 /* Finds the place, other than `named`, that was used already and has a live block at an address. */
 bool dao_block_place_find(const dao_core_t *core, dao_place_t named, const void *address,
                           dao_place_t *out_place);
@@ -81,8 +102,8 @@ dao_status_t dao_block_free_error(const char *function, dao_place_t place, const
    else knows of it yet. */
 void dao_block_host_fallback_set(dao_allocator_t *host_memory);
 
-/* Makes a runtime's device memory fall back from its fast path on dao_block_alloc() and dao_block_free().
-   Nobody else knows of the runtime yet. */
+/* Makes a runtime's device memory fall back from its fast paths on dao_block_alloc(), dao_block_free() and
+   those in the order of a stream. Nobody else knows of the runtime yet. */
 void dao_block_fallback_set(dao_runtime_t *runtime);
 
 #endif

@@ -30,6 +30,7 @@
 #include "runtime/core/handle.h"
 #include "runtime/core/thread.h"
 #include "runtime/core/waiters.h"
+#include "runtime/device/block.h"
 #include "runtime/observe/event_ring.h"
 #include "runtime/place/lookup.h"
 
@@ -251,7 +252,7 @@ static dao_status_t retained_free(dao_runtime_t *runtime, dao_retained_block_t *
     dao_status_t status =
         dao_stream_fence_is_empty(&block->fence)
             ? dao_allocator_free_owned(allocator, block->address, block->owner)
-            : dao_place_free_fenced(runtime, allocator, block->address, &block->fence, block->owner);
+            : dao_block_free_fenced(runtime, allocator, block->address, &block->fence, block->owner);
     if (status == DAO_OK) {
         dao_events_note_freed(runtime->core, place, &freeing);
     }

@@ -269,8 +269,8 @@ static void block_give(dao_memory_t *memory)
     } else if (memory->address != NULL) {
         dao_status_t status = memory->number == 0
                                   ? DAO_ERR_BUSY
-                                  : dao_place_free_behind(runtime, memory->place, memory->address,
-                                                          memory->number, DAO_BLOCK_OWNER_HANDLE);
+                                  : dao_block_free_owned_behind(memory->place, runtime, memory->address,
+                                                                memory->number, DAO_BLOCK_OWNER_HANDLE);
         if (dao_stream_fence_must_wait_elsewhere(status)) {
             memory->deferred = (dao_deferred_free_t){.kind = memory->place.kind,
                                                      .address = memory->address,

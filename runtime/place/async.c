@@ -6,8 +6,8 @@
    makes them safe:
 
        usual    number --> the allocator's alloc_ordered, free_ordered
-       alloc    number --> the allocator returns block and fence --> the stream waits, on the device
-       free     number --> epoch --> the allocator takes block and fence --> events are recorded behind it
+       alloc    number --> device/block.h allocates, and the stream waits, on the device
+       free     number --> device/block.h frees behind the stream
        record   number --> the stream is marked as shared --> the allocator marks the block
 
    A stream has a number from its first such call until it is destroyed. */
@@ -69,74 +69,12 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
     return status;
 }
 
-/* Returns a block that its stream could not be made to wait for: its fences stay, and this
-   stream does if it held it before. */
-static void give_back(const order_t *order, const dao_block_grant_t *grant)
-{
-    dao_stream_fence_t fence = dao_stream_fences_mark(order->runtime->fences, order->number);
-    dao_stream_fence_join(&fence, &grant->fence);
-    DAO_MUST_FREE(order->allocator->ops->free(order->allocator, grant->address, &fence));
-}
-
-/* Allocates a block, and makes the stream wait for its fence. */
-static dao_status_t order_take(const order_t *order, dao_place_t place, const dao_block_request_t *request,
-                               dao_block_grant_t *out_grant)
-{
-    dao_status_t status = order->allocator->ops->alloc(order->allocator, request, out_grant);
-    if (dao_allocator_is_short(status)) {
-        dao_pressure_need_t need = {.place = place,
-                                    .allocator = order->allocator,
-                                    .runtime = order->runtime,
-                                    .request = request,
-                                    .out_grant = out_grant};
-        status = dao_pressure_relieve(&need, status);
-    }
-    if (status != DAO_OK || dao_stream_fence_follows(&out_grant->fence, order->number)) {
-        return status;
-    }
-    status = dao_stream_fences_wait_on(order->runtime->fences, &out_grant->fence, order->number);
-    if (status != DAO_OK) {
-        dao_error_record_t record;
-        dao_error_save(&record, status);
-        give_back(order, out_grant);
-        status = dao_error_restore(&record);
-    }
-    return status;
-}
-
-/* A block that is fenced by a stream under capture has to stay free: then an unfenced one is asked for. */
-static dao_status_t order_alloc(const order_t *order, dao_place_t place, size_t size_bytes,
-                                void **out_address)
-{
-    dao_block_request_t request = {.size_bytes = size_bytes, .tag = dao_tag_of_thread, .stream = order->line};
-    dao_block_request_t leased;
-    dao_block_grant_t grant = {0};
-    dao_runtime_drain(order->runtime);
-    dao_status_t status =
-        order_take(order, place, dao_thread_lease_name(&request, place, order->runtime, &leased), &grant);
-    if (status == DAO_ERR_BUSY) {
-        request.wants_unfenced = true;
-        status =
-            order_take(order, place, dao_thread_lease_name(&request, place, order->runtime, &leased), &grant);
-    }
-    dao_events_note_alloc(place, &request, status == DAO_OK ? grant.address : NULL, status);
-    if (status == DAO_OK) {
-        *out_address = grant.address;
-    } else {
-        dao_block_note_failure(place, order->allocator, order->runtime, &request, status);
-    }
-    return status;
-}
-
-/* Returns the runtime of a device if nothing unusual is going on there, and the number of the stream to
-   follow, which has one and still is that of its handle; else NULL. */
+/* Returns the runtime of a device, and the number of the stream to follow, which has one and still is that of
+   its handle; else NULL. */
 static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const dao_stream_t *stream,
                                                       uint32_t *out_number)
 {
-    if (place.kind != DAO_PLACE_KIND_DEVICE || dao_slow_path_is_needed()) {
-        return NULL;
-    }
-    dao_runtime_t *runtime = dao_runtime_started(place.index);
+    dao_runtime_t *runtime = place.kind == DAO_PLACE_KIND_DEVICE ? dao_runtime_started(place.index) : NULL;
     if (runtime == NULL) {
         return NULL;
     }
@@ -148,68 +86,20 @@ static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const d
 static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
 {
     order_t order;
-    void *address = NULL;
-    if (order_find("dao_alloc_async", place, stream, &order) != DAO_OK || size_bytes == 0) {
-        return NULL;
-    }
-    return order_alloc(&order, place, size_bytes, &address) == DAO_OK ? address : NULL;
+    return order_find("dao_alloc_async", place, stream, &order) == DAO_OK
+               ? dao_block_alloc_ordered(place, order.runtime, size_bytes, order.number)
+               : NULL;
 }
 
+/* The allocator falls back on device/block.c. */
 void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
 {
     uint32_t number;
-    dao_runtime_t *runtime = dao_tag_of_thread == 0 ? order_find_fast(place, stream, &number) : NULL;
-    if (runtime != NULL) {
-        dao_allocator_t *allocator = runtime->device_memory;
-        void *address = allocator->ops->alloc_ordered(allocator, size_bytes, number);
-        if (address != NULL) {
-            return address;
-        }
+    dao_runtime_t *runtime = order_find_fast(place, stream, &number);
+    if (runtime == NULL || dao_tag_of_thread != 0 || dao_slow_path_is_needed()) {
+        return alloc_slow(place, size_bytes, stream);
     }
-    return alloc_slow(place, size_bytes, stream);
-}
-
-/* Frees a block with its fence. One that follows no stream, as small ones of dao_alloc(), is waited for
-   instead. */
-dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
-                                   dao_stream_fence_t *fence, dao_block_owner_t owner)
-{
-    dao_status_t status = allocator->ops->free_owned(allocator, address, fence, owner);
-    if (status != DAO_ERR_UNSUPPORTED) {
-        return status;
-    }
-    status = dao_stream_fences_wait(runtime->fences, fence);
-    if (dao_stream_fence_must_wait_elsewhere(status)) {
-        return status;
-    }
-    *fence = (dao_stream_fence_t){0};
-    return dao_allocator_free_owned(allocator, address, owner);
-}
-
-dao_status_t dao_place_free_behind(dao_runtime_t *runtime, dao_place_t place, void *address, uint32_t number,
-                                   dao_block_owner_t owner)
-{
-    dao_allocator_t *allocator = dao_runtime_allocator(runtime, place.kind);
-    dao_stream_fence_t fence = dao_stream_fences_mark(runtime->fences, number);
-    dao_freeing_t freeing = {0};
-    dao_status_t status;
-    if (!dao_retained_retires(&runtime->retained, place.kind, address, &fence, owner, &status)) {
-        freeing = dao_events_free_begins(allocator, place, address);
-        status = dao_place_free_fenced(runtime, allocator, address, &fence, owner);
-    }
-    if (status == DAO_OK) {
-        dao_events_note_freed(runtime->core, place, &freeing);
-        dao_stream_fences_record(runtime->fences, &fence);
-        dao_waiters_note_free();
-    }
-    return status;
-}
-
-/* Returns true if a place's device is lost, and its streams with it. */
-static bool is_lost(dao_place_t place)
-{
-    dao_runtime_t *runtime = place.kind != DAO_PLACE_KIND_CPU ? dao_runtime_started(place.index) : NULL;
-    return runtime != NULL && dao_runtime_is_lost(runtime);
+    return runtime->device_memory->ops->alloc_ordered(runtime->device_memory, size_bytes, number);
 }
 
 static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address, dao_stream_t *stream)
@@ -217,25 +107,28 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address,
     if (address == NULL) {
         return DAO_OK;
     }
-    if (is_lost(place)) {
+    dao_runtime_t *runtime = place.kind != DAO_PLACE_KIND_CPU ? dao_runtime_started(place.index) : NULL;
+    if (runtime != NULL && dao_runtime_is_lost(runtime)) {
         return dao_free(place, address); /* there is no order any more */
     }
     order_t order;
     dao_status_t status = order_find("dao_free_async", place, stream, &order);
     if (status == DAO_OK) {
-        status = dao_place_free_behind(order.runtime, place, address, order.number, DAO_BLOCK_OWNER_RAW);
+        status = dao_block_free_behind(place, order.runtime, address, order.number, DAO_BLOCK_OWNER_RAW);
     }
     return status == DAO_OK ? DAO_OK : dao_block_free_error("dao_free_async", place, address, status);
 }
 
+/* The allocator falls back on device/block.c, and looks at the slow path itself. */
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
 {
     uint32_t number;
     dao_runtime_t *runtime = order_find_fast(place, stream, &number);
-    return runtime != NULL && !dao_retained_any(&runtime->retained) &&
-                   runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number)
-               ? DAO_OK
-               : free_slow(place, address, stream);
+    if (runtime == NULL || dao_retained_any(&runtime->retained)) {
+        return free_slow(place, address, stream);
+    }
+    return runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number,
+                                                     DAO_BLOCK_OWNER_RAW);
 }
 
 dao_status_t dao_record_stream(dao_place_t place, void *address, dao_stream_t *stream)

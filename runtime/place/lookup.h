@@ -62,16 +62,6 @@ static inline dao_status_t dao_place_peek(dao_place_t place, dao_allocator_t **o
    asked for. */
 DAO_NODISCARD dao_status_t dao_place_peek_drained(dao_place_t place, dao_allocator_t **out_allocator);
 
-/* Frees a block with its fence, or once that has ended where the block follows no stream: async.c. As
-   free_owned of dao_allocator_ops_t; DAO_ERR_REENTRANT if this thread must not wait. */
-dao_status_t dao_place_free_fenced(dao_runtime_t *runtime, dao_allocator_t *allocator, void *address,
-                                   dao_stream_fence_t *fence, dao_block_owner_t owner);
-
-/* dao_free_async() for an owner, on the stream of a number of runtime->fences: async.c. After dao_finalize(),
-   too. The answers of dao_place_free_fenced(). */
-dao_status_t dao_place_free_behind(dao_runtime_t *runtime, dao_place_t place, void *address, uint32_t number,
-                                   dao_block_owner_t owner);
-
 /* Checks what every copy needs: both ranges end in the address space, and share no byte: copy.c. */
 DAO_NODISCARD dao_status_t dao_copy_check(const char *function, dao_place_t dst_place, const void *dst,
                                           dao_place_t src_place, const void *src, size_t size_bytes);

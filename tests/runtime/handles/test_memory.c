@@ -2,6 +2,7 @@
 /* Memory handles: references, deleters, parts, and what their end needs. */
 #include <dao/context.h>
 #include <dao/memory.h>
+#include <dao/stats.h>
 #include <dao/stream.h>
 
 #include "base/report/fault.h"
@@ -135,6 +136,27 @@ static void a_handle_keeps_its_stream(void)
 }
 
 #if defined(DAO_FAULTS)
+/* As dao_free_async() does, whoever owns the block. */
+static void a_release_keeps_to_the_fast_path(void)
+{
+    enum { COUNT = 20 };
+    dao_place_t device = dao_place_of(dao_device_place(1));
+    dao_memory_t *memories[COUNT];
+    for (uint32_t round = 0; round < 2; round++) { /* what is new in the first one is there in the second */
+        for (uint32_t i = 0; i < COUNT; i++) {
+            CU_ASSERT_EQUAL_FATAL(dao_memory_create(device, 1 * MIB, NULL, &memories[i]), DAO_OK);
+        }
+        dao_stats_t before, after;
+        CU_ASSERT_EQUAL(dao_stats_get(device, &before), DAO_OK);
+        for (uint32_t i = 0; i < COUNT; i++) {
+            CU_ASSERT_EQUAL(dao_memory_release(memories[i]), DAO_OK);
+        }
+        CU_ASSERT_EQUAL(dao_stats_get(device, &after), DAO_OK);
+        CU_ASSERT_EQUAL(after.free_count, before.free_count + COUNT);
+        CU_ASSERT_EQUAL(after.slow_count, before.slow_count);
+    }
+}
+
 static void handles_survive_any_missing_resource(void)
 {
     for (int i = 0; i < PLACE_COUNT; i++) {
@@ -164,6 +186,7 @@ static CU_TestInfo tests[] = {
     {"bad arguments of handles are named", bad_arguments_of_handles_are_named},
     {"a deleter is called once", a_deleter_is_called_once},
     {"a handle keeps its stream", a_handle_keeps_its_stream},
+    {"a release keeps to the fast path", a_release_keeps_to_the_fast_path},
 #if defined(DAO_FAULTS)
     {"handles survive any missing resource", handles_survive_any_missing_resource},
 #endif
