@@ -22,6 +22,7 @@ typedef struct target {
 } target_t;
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+DAO_HELD_OVER_FORK(lock)
 static target_t current = {.level = DAO_LOG_LEVEL_WARNING}; /* guarded by the lock */
 
 void dao_log_set(dao_log_callback_t callback, void *user, dao_log_level_t level)

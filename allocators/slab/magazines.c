@@ -115,7 +115,9 @@ static void table_finish(void *user)
 /* The library is unloaded: the ends of threads that live on are not its business any more. */
 __attribute__((destructor)) static void unload(void)
 {
-    dao_mutex_lock(&lock);
+    if (!dao_mutex_try_lock(&lock)) {
+        return; /* a child of fork() ends, whose parent had a thread in here: nobody gives it back */
+    }
     if (has_thread_exit) {
         dao_thread_exit_finish(&thread_exit);
         has_thread_exit = false;

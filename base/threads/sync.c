@@ -355,6 +355,33 @@ void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(vo
     (void)pthread_atfork(before, parent, child); /* fails only without memory; forks then go unnoticed */
 }
 
+static dao_mutex_t *fork_locks[DAO_FORK_LOCK_MAX];
+static uint32_t fork_lock_count;
+
+/* All of one rank, and nothing is taken under them: so no thread that has one waits for another. */
+static void fork_locks_take(void)
+{
+    for (uint32_t i = 0; i < fork_lock_count; i++) {
+        lock_handle(fork_locks[i], __builtin_return_address(0));
+    }
+}
+
+static void fork_locks_give(void)
+{
+    for (uint32_t i = fork_lock_count; i-- > 0;) {
+        unlock_handle(fork_locks[i]);
+    }
+}
+
+void dao_fork_hold(dao_mutex_t *mutex)
+{
+    DAO_ASSERT(mutex->rank == DAO_RANK_LEAF && fork_lock_count < DAO_FORK_LOCK_MAX);
+    if (fork_lock_count == 0) { /* first of all hooks: these locks are taken last, and given back first */
+        dao_fork_hooks(fork_locks_take, fork_locks_give, fork_locks_give);
+    }
+    fork_locks[fork_lock_count++] = mutex;
+}
+
 uint64_t dao_clock_ns(void)
 {
     if (dao_schedule_is_on()) {

@@ -183,6 +183,20 @@ void dao_thread_yield(void);
    `child` in the child's only thread. */
 void dao_fork_hooks(void (*before)(void), void (*parent)(void), void (*child)(void));
 
+/* The thread that forks holds such a lock meanwhile, so that the child finds it free and what it guards
+   whole. For a lock with static storage and the rank of a leaf that is taken before a call looks whether this
+   is a child: a line of the file that has it. */
+#define DAO_HELD_OVER_FORK(mutex)                                                                            \
+    __attribute__((constructor)) static void hold_over_fork(void)                                            \
+    {                                                                                                        \
+        dao_fork_hold(&(mutex));                                                                             \
+    }
+
+#define DAO_FORK_LOCK_MAX 8
+
+/* See DAO_HELD_OVER_FORK; at most DAO_FORK_LOCK_MAX locks, before there are threads. */
+void dao_fork_hold(dao_mutex_t *mutex);
+
 /* Returns ns of a clock that never goes back. */
 uint64_t dao_clock_ns(void);
 

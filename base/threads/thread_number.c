@@ -18,6 +18,7 @@ static _Thread_local uint64_t own_number;
 static _Thread_local bool has_none; /* no number was free, or this thread is just asking for one */
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+DAO_HELD_OVER_FORK(lock)
 
 /* Guarded by the lock. */
 static dao_thread_exit_t thread_exit;

@@ -9,6 +9,7 @@
 #include "base/threads/sync.h"
 
 static dao_mutex_t lock = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+DAO_HELD_OVER_FORK(lock)
 static dao_handle_t *resting[DAO_HANDLE_REST_COUNT]; /* each has count 0 */
 static uint32_t next_rest;                           /* where the one that rests longest is */
 

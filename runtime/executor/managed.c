@@ -203,13 +203,13 @@ dao_status_t dao_managed_release(dao_managed_t *tensor)
     if (status != DAO_OK || !is_last) {
         return status;
     }
+    if (dao_executor_is_forked(tensor->executor)) {
+        return DAO_OK; /* what it stands for is the parent's */
+    }
     if (tensor->viewed != NULL) {
         dao_managed_t *viewed = tensor->viewed;
         dao_handle_bury(&tensor->handle);
         return dao_managed_release(viewed);
-    }
-    if (dao_executor_is_forked(tensor->executor)) {
-        return DAO_OK; /* what it stands for is the parent's */
     }
     dao_item_t *item = &tensor->release_item;
     if (dao_queue_push(&tensor->executor->queue, item, item, 0) != DAO_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads of the library: the program's signals never reach them. */
+/* Threads of the library: the program's signals never reach them, a wait of theirs is not cancelled, and a
+   fork finds the locks free that a child needs. */
 #define _GNU_SOURCE
 #include "base/threads/sync.h"
 #include "tests/support/suite.h"
@@ -7,6 +8,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void *read_mask(void *user)
 {
@@ -85,9 +88,59 @@ static void a_wait_is_no_cancellation_point(void)
     dao_mutex_finish(&waiting.mutex);
 }
 
+#define FORK_COUNT    100
+#define CHILD_SECONDS 300 /* one that hangs has failed */
+
+static dao_mutex_t held = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
+DAO_HELD_OVER_FORK(held)
+static uint64_t begun_count, ended_count; /* guarded by the lock */
+
+static void *begin_and_end(void *user)
+{
+    const _Atomic bool *is_over = user;
+    do {
+        dao_mutex_lock(&held);
+        begun_count++;
+        dao_thread_yield();
+        ended_count++;
+        dao_mutex_unlock(&held);
+    } while (!atomic_load(is_over));
+    return NULL;
+}
+
+/* Returns the exit status of a child that takes the lock: 0 if what it guards is whole. */
+static int child_takes_it(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(CHILD_SECONDS);
+        dao_mutex_lock(&held);
+        _exit(begun_count != ended_count);
+    }
+    int status = -1;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_child_finds_locks_free_that_are_held_over_forks(void)
+{
+    _Atomic bool is_over = false;
+    dao_thread_t thread;
+    CU_ASSERT_EQUAL_FATAL(dao_thread_start(&thread, "changes", begin_and_end, &is_over), DAO_OK);
+    int wrong_count = 0;
+    for (int i = 0; i < FORK_COUNT && wrong_count == 0; i++) {
+        wrong_count += child_takes_it() != 0;
+    }
+    CU_ASSERT_EQUAL(wrong_count, 0);
+    atomic_store(&is_over, true);
+    dao_thread_join(&thread);
+    CU_ASSERT_EQUAL(begun_count, ended_count);
+    CU_ASSERT(begun_count > 0);
+}
+
 static CU_TestInfo tests[] = {
     {"a thread takes no signal of the program", a_thread_takes_no_signal_of_the_program},
     {"a wait is no cancellation point", a_wait_is_no_cancellation_point},
+    {"a child finds locks free that are held over forks", a_child_finds_locks_free_that_are_held_over_forks},
     CU_TEST_INFO_NULL,
 };
 
