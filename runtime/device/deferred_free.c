@@ -199,16 +199,21 @@ uint64_t dao_runtime_deferred_count(dao_runtime_t *runtime, dao_place_kind_t kin
 }
 
 /* Returns true if the work before a deferred free is done. A lost device does no more work, and is not asked.
-   An event that cannot be recorded now is recorded at the next attempt. */
+   An event that cannot be recorded now is recorded at the next attempt; a host function cannot ask. */
 static bool has_finished(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 {
-    return dao_runtime_is_lost(runtime) ||
-           (record(runtime, deferred) == DAO_OK &&
-            dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)) != DAO_ERR_NOT_READY);
+    if (dao_runtime_is_lost(runtime)) {
+        return true;
+    }
+    if (record(runtime, deferred) != DAO_OK) {
+        return false;
+    }
+    dao_status_t status = dao_runtime_told(runtime, runtime->ops->event_query(deferred->event));
+    return status != DAO_ERR_NOT_READY && !dao_stream_fence_must_wait_elsewhere(status);
 }
 
 /* Waits for the work before a deferred free, by its stream where its event cannot be recorded. False if that
-   is being captured. */
+   is being captured, or this is a host function, which may not wait. */
 static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
 {
     if (dao_runtime_is_lost(runtime)) {
@@ -220,7 +225,7 @@ static bool wait_for_deferred(dao_runtime_t *runtime, dao_deferred_free_t *defer
     } else if (status != DAO_ERR_BUSY) {
         status = dao_runtime_told(runtime, runtime->ops->stream_synchronize(deferred->stream->backend));
     }
-    if (deferred->stream != NULL && dao_stream_fence_must_wait_elsewhere(status)) {
+    if (dao_stream_fence_must_wait_elsewhere(status)) {
         return false;
     }
     if (status != DAO_OK) { /* an error is an end, too */

@@ -418,6 +418,39 @@ static void the_last_release_after_the_end_waits_for_the_work(void)
     CU_ASSERT_EQUAL_FATAL(runtime_start(), 0);
 }
 
+typedef struct trimmed {
+    dao_status_t status;
+    size_t used_before, used_behind;
+} trimmed_t;
+
+static void trim_within_stream(void *user)
+{
+    dao_place_t device = dao_place_of(dao_device_place(0));
+    trimmed_t *trimmed = user;
+    trimmed->used_before = dao_used(device);
+    trimmed->status = dao_trim(device, 0, NULL);
+    trimmed->used_behind = dao_used(device);
+}
+
+static void a_host_function_gets_no_memory_that_its_stream_uses(void)
+{
+    dao_place_t device = dao_place_of(dao_device_place(0));
+    dao_gate_t gate;
+    dao_stream_t *stream = held_stream(0, &gate);
+    size_t used_before = dao_used(device);
+    trimmed_t trimmed = {.status = DAO_ERR_NOT_READY};
+    CU_ASSERT_EQUAL_FATAL(dao_stream_host_func(stream, trim_within_stream, &trimmed), DAO_OK);
+    release_new(device, 1 * MIB, stream); /* behind it, and no earlier */
+    dao_gate_open(&gate);
+    CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
+    CU_ASSERT_NOT_EQUAL(trimmed.status, DAO_ERR_NOT_READY);
+    CU_ASSERT_EQUAL(trimmed.used_before, used_before + 1 * MIB);
+    CU_ASSERT_EQUAL(trimmed.used_behind, used_before + 1 * MIB);
+    CU_ASSERT_EQUAL(dao_used(device), used_before);
+    dao_stream_destroy(stream);
+    dao_gate_finish(&gate);
+}
+
 static CU_TestInfo ordered_tests[] = {
     {"released memory is kept from others until its streams are done",
      released_memory_is_kept_from_others_until_its_streams_are_done},
@@ -444,6 +477,8 @@ static CU_TestInfo tests[] = {
      a_thread_that_waits_for_a_stream_holds_up_no_other},
     {"a release waits for no event that cannot be recorded",
      a_release_waits_for_no_event_that_cannot_be_recorded},
+    {"a host function gets no memory that its stream uses",
+     a_host_function_gets_no_memory_that_its_stream_uses},
     {"what waits keeps nobody from the fast path", what_waits_keeps_nobody_from_the_fast_path},
     {"pinned memory of another device is freed later", pinned_memory_of_another_device_is_freed_later},
     CU_TEST_INFO_NULL,
