@@ -152,12 +152,6 @@ static bool line_is_done(const line_t *line, uint64_t epoch)
     return atomic_load(&line->done_epoch) >= epoch;
 }
 
-/* Returns true if a backend's answer about an event means that the work before it has ended. */
-static bool means_ended(dao_status_t status)
-{
-    return status != DAO_ERR_NOT_READY && !dao_stream_fence_must_wait_elsewhere(status);
-}
-
 /* ---- events ---- */
 
 static void event_release_locked(dao_stream_fences_t *fences, event_t *event)
@@ -663,13 +657,13 @@ static bool line_poll_locked(dao_stream_fences_t *fences, line_t *line)
         return false; /* the next poll tries again */
     }
     const event_t *newest = ring_at(line, line->ring_count - 1);
-    if (line->ring_count > 1 && means_ended(fences->ops->event_query(newest->backend))) {
+    if (line->ring_count > 1 && dao_stream_fence_means_ended(fences->ops->event_query(newest->backend))) {
         line_advance_locked(fences, line, newest->epoch);
         return true;
     }
     while (line->ring_count > 0) {
         const event_t *oldest = ring_at(line, 0);
-        if (!means_ended(fences->ops->event_query(oldest->backend))) {
+        if (!dao_stream_fence_means_ended(fences->ops->event_query(oldest->backend))) {
             break;
         }
         line_advance_locked(fences, line, oldest->epoch);
@@ -764,9 +758,9 @@ static dao_status_t line_wait(dao_stream_fences_t *fences, line_t *line, uint64_
     }
     status = wait_for(fences, event);
     lock(fences);
-    if (means_ended(status) && event == NULL) {
+    if (dao_stream_fence_means_ended(status) && event == NULL) {
         line_finished_locked(fences, line, epoch);
-    } else if (means_ended(status)) {
+    } else if (dao_stream_fence_means_ended(status)) {
         line_advance_locked(fences, line, epoch);
     }
     if (event != NULL) {

@@ -73,6 +73,12 @@ static inline bool dao_stream_fence_must_wait_elsewhere(dao_status_t status)
     return status == DAO_ERR_REENTRANT || status == DAO_ERR_BUSY;
 }
 
+/* Returns true if a backend's answer about an event means that the work before it has ended. */
+static inline bool dao_stream_fence_means_ended(dao_status_t status)
+{
+    return status != DAO_ERR_NOT_READY && !dao_stream_fence_must_wait_elsewhere(status);
+}
+
 /* Lines; 0 is nobody's. */
 #define DAO_STREAM_FENCE_NUMBER_COUNT (DAO_STREAM_FENCE_STREAM_MAX + 1)
 

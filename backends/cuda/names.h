@@ -56,6 +56,7 @@
 #define vendorErrorNoDevice                    cudaErrorNoDevice
 #define vendorErrorInvalidDevice               cudaErrorInvalidDevice
 #define vendorErrorInsufficientDriver          cudaErrorInsufficientDriver
+#define vendorErrorNotPermitted                cudaErrorNotPermitted /* in a host function */
 #define vendorErrorNotSupported                cudaErrorNotSupported
 #define vendorErrorHostMemoryAlreadyRegistered cudaErrorHostMemoryAlreadyRegistered
 #define vendorErrorHostMemoryNotRegistered     cudaErrorHostMemoryNotRegistered

@@ -32,6 +32,10 @@ static dao_status_t status_of(vendorError_t error, dao_status_t no_memory)
         return DAO_ERR_INVALID;
     case vendorErrorNotReady:
         return DAO_ERR_NOT_READY;
+#ifdef vendorErrorNotPermitted
+    case vendorErrorNotPermitted:
+        return DAO_ERR_REENTRANT;
+#endif
     case vendorErrorInvalidDevice:
     case vendorErrorNoDevice:
         return DAO_ERR_NO_DEVICE;

@@ -125,7 +125,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_plan(dao_command_list_t *lis
  * @return DAO_OK; DAO_ERR_INVALID; DAO_ERR_NO_HOST_MEMORY; DAO_ERR_STOPPED; DAO_ERR_REENTRANT. The run's own
  *         errors come by dao_executor_sync().
  *
- * Threads: any. Waits: while the queue is full. Cost: one item in the queue.
+ * Threads: any, while none adds to the list or destroys it. Waits: while the queue is full. Cost: a copy of
+ * each item.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_command_list_run(dao_command_list_t *list);
 

@@ -208,8 +208,8 @@ static bool has_finished(dao_runtime_t *runtime, dao_deferred_free_t *deferred)
     if (record(runtime, deferred) != DAO_OK) {
         return false;
     }
-    dao_status_t status = dao_runtime_told(runtime, runtime->ops->event_query(deferred->event));
-    return status != DAO_ERR_NOT_READY && !dao_stream_fence_must_wait_elsewhere(status);
+    return dao_stream_fence_means_ended(
+        dao_runtime_told(runtime, runtime->ops->event_query(deferred->event)));
 }
 
 /* Waits for the work before a deferred free, by its stream where its event cannot be recorded. False if that

@@ -41,10 +41,10 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
 {
     char text[DAO_PLACE_TEXT_BYTES];
     dao_status_t status = dao_place_find(place, &out_order->allocator, &out_order->runtime);
-    dao_runtime_t *runtime = out_order->runtime;
     if (status != DAO_OK) {
         return status;
     }
+    dao_runtime_t *runtime = out_order->runtime;
     if (runtime == NULL) {
         return dao_error(DAO_ERR_UNSUPPORTED,
                          "%s: host memory follows no stream; use dao_alloc() and dao_free()", function);

@@ -661,6 +661,21 @@ static void an_event_of_a_capture_has_not_ended(void)
     world_close(&world);
 }
 
+#ifdef vendorErrorNotPermitted
+/* What CUDA answers in a host function: nothing is known of the work then. */
+static void what_is_not_permitted_has_not_ended(void)
+{
+    world_t world;
+    begin_world(&world);
+    CU_ASSERT_EQUAL(ops->event_record(world.end, world.stream), DAO_OK);
+    loopback_fail(1, (int)vendorErrorNotPermitted); /* the first call asks which device is current */
+    CU_ASSERT_EQUAL(ops->event_query(world.end), DAO_ERR_REENTRANT);
+    CU_ASSERT_TRUE(loopback_has_failed());
+    CU_ASSERT_EQUAL(ops->stream_synchronize(world.stream), DAO_OK);
+    world_close(&world);
+}
+#endif
+
 static void a_stream_is_destroyed_whatever_its_work_did(void)
 {
     for (long n = 0; n < 4; n++) {
@@ -862,6 +877,9 @@ static CU_TestInfo tests[] = {
     {"a lost device answers nothing else, and the others go on",
      a_lost_device_answers_nothing_else_and_the_others_go_on},
     {"an event of a capture has not ended", an_event_of_a_capture_has_not_ended},
+#ifdef vendorErrorNotPermitted
+    {"what is not permitted has not ended", what_is_not_permitted_has_not_ended},
+#endif
     {"a stream is destroyed whatever its work did", a_stream_is_destroyed_whatever_its_work_did},
     {"what callers do wrong is seen", what_callers_do_wrong_is_seen},
     CU_TEST_INFO_NULL,

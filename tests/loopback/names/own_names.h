@@ -48,6 +48,7 @@
 #define vendorErrorNoDevice                    LOOPBACK_ERROR_NO_DEVICE
 #define vendorErrorInvalidDevice               LOOPBACK_ERROR_INVALID_DEVICE
 #define vendorErrorInsufficientDriver          LOOPBACK_ERROR_INSUFFICIENT_DRIVER
+#define vendorErrorNotPermitted                LOOPBACK_ERROR_NOT_PERMITTED
 #define vendorErrorNotSupported                LOOPBACK_ERROR_NOT_SUPPORTED
 #define vendorErrorHostMemoryAlreadyRegistered LOOPBACK_ERROR_HOST_MEMORY_ALREADY_REGISTERED
 #define vendorErrorHostMemoryNotRegistered     LOOPBACK_ERROR_HOST_MEMORY_NOT_REGISTERED
