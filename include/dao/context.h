@@ -8,6 +8,12 @@
  * needs none goes on: tags, sources, plans, names of places. A child that wants memory of its own calls one
  * of exec().
  *
+ * The first call that needs a device starts it, or waits for the thread that does. It may answer what goes
+ * wrong with that, whether its text lists it or not: DAO_ERR_NO_DEVICE_MEMORY, DAO_ERR_NO_HOST_MEMORY,
+ * DAO_ERR_LIMIT, DAO_ERR_THREAD, DAO_ERR_BACKEND, DAO_ERR_DEVICE_LOST. A call at a place waits while another
+ * thread grows or trims that place, which may wait for the device or pin memory. A call that says "Waits:
+ * never" waits for these two alone.
+ *
  * What allocates, frees, logs or waits is no cancellation point: pthread_cancel() takes effect at the next
  * one of the program's own. Calls that open or read files, start the library, or send and receive shares may
  * be one: a thread is not to be cancelled in them.
@@ -219,7 +225,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_device_health(int32_t device_index);
  *
  * @return DAO_OK; DAO_ERR_NO_DEVICE: nothing is changed; DAO_ERR_SHUTDOWN.
  *
- * Threads: any, each has its own. Waits: never. Cost: O(1).
+ * Threads: any, each has its own. Waits: never. Cost: O(pinned blocks of the device that other threads have
+ * freed).
  */
 DAO_API DAO_NODISCARD dao_status_t dao_device_set_current(int32_t device_index);
 

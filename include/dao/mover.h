@@ -52,9 +52,10 @@ typedef struct dao_parked dao_parked_t; /**< bytes that have been moved out */
  * @param out_mover  The caller owns it, until dao_mover_destroy(); written only on DAO_OK.
  * @return DAO_OK; DAO_ERR_INVALID for NULL, where bytes can go nowhere, or for settings of a file without a
  *         directory; DAO_ERR_NO_DEVICE; DAO_ERR_IO if no file can be made in the directory;
- *         DAO_ERR_UNSUPPORTED if the file's engine is not there; DAO_ERR_THREAD; DAO_ERR_NO_HOST_MEMORY.
+ *         DAO_ERR_UNSUPPORTED if the file's engine is not there; DAO_ERR_THREAD; DAO_ERR_NO_HOST_MEMORY; what
+ *         dao_alloc() answers for a byte of pinned memory.
  *
- * Threads: any. Waits: never. Cost: a file and two threads.
+ * Threads: any. Waits: as dao_alloc() of pinned memory. Cost: a file and two threads.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_mover_create(const dao_mover_config_t *config,
                                                     dao_mover_t **out_mover);
@@ -79,7 +80,7 @@ DAO_API void dao_mover_destroy(dao_mover_t *mover);
  *         DAO_ERR_NO_HOST_MEMORY; DAO_ERR_FORKED; where there is no file, what dao_alloc() answers for pinned
  *         memory that `pinned_bytes` allows.
  *
- * Threads: any. Waits: never. Cost: O(1), and an allocation of pinned memory.
+ * Threads: any. Waits: as dao_alloc() of pinned memory. Cost: O(1), and that allocation.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_mover_out(dao_mover_t *mover, const void *address, size_t size_bytes,
                                                  dao_parked_t **out_parked);

@@ -222,14 +222,13 @@ typedef struct dao_swap_resident {
 /**
  * A plan, read-only. A replayer does with it:
  *
- *     before the first step   it makes an arena of arena_bytes on the device, of host_bytes in the host, of
- *                             file_bytes in the file; it puts every part that some copy brings in, and whose
- *                             content lives on over the step's start, into its slot, and every resident to
- *                             its address
- *     each step               it queues the kernels in their order, each on its compute stream, and the
- * copies of each stream in theirs on a stream each; each operation waits for its fence: of each stream named,
- * the event recorded behind the operation with that number. In the first step waits for the step before are
- * over after the last step     residents are at their addresses, all else that lives on is in its slot
+ * - Before the first step: make an arena of arena_bytes on the device, of host_bytes in the host, of
+ *   file_bytes in the file. Put every part that some copy brings in, and whose content lives on over the
+ *   step's start, into its slot, and every resident to its address.
+ * - In each step: queue the kernels in their order, each on its compute stream, and the copies of each stream
+ *   in theirs, on a stream each. Each operation waits for its fence: of each stream named, the event recorded
+ *   behind the operation with that number. In the first step, waits for the step before count as over.
+ * - After the last step: residents are at their addresses, all else that lives on is in its slot.
  *
  * A kernel finds the operand of use i (counted over all kernels) at use_address[i], all of it in one piece,
  * and its workspace at workspace_address. Nothing else has to be waited for, looked up or decided; a step may

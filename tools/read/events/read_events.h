@@ -13,9 +13,9 @@
  * @param path      A file; "-": standard input.
  * @param device    Its name or number; NULL: the one with the highest peak.
  * @param out_file  Written only on DAO_OK; the caller owns it, until dao_event_file_finish().
- * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`; DAO_ERR_UNSUPPORTED for
- * a form without events; DAO_ERR_INVALID for a device that is not in the file, with those that are;
- *         DAO_ERR_LIMIT, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY.
+ * @return DAO_OK; DAO_ERR_PARSE, DAO_ERR_IO with a message `FILE:LINE:COLUMN: what`; DAO_ERR_UNSUPPORTED
+ *         for a form without events; DAO_ERR_INVALID for a device that is not in the file, with those that
+ *         are; DAO_ERR_LIMIT, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY.
  *
  * Threads: one at a time. Waits: for the file. Cost: memory in proportion to the file.
  */
