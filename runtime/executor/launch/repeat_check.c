@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* On the kernel's stream, in this order; `before`, `first` and `second` are host memory:
 
-       operands that are changed     -> before
+       operands that are written     -> before
        what is only written is filled with a pattern; the kernel runs
        operands that are written     -> first
        what was changed              <- before
        what is only written is filled with another pattern; the kernel runs again
        operands that are written     -> second, which equals first
+       on an error: operands that are written <- before, as a kernel that fails leaves them
 
    So a kernel shows that does not write all of its output, or reads it. Where a kernel names some bytes of a
    tensor, all of the tensor counts as changed. */
@@ -57,17 +58,17 @@ static dao_backend_stream_t *stream_of(const check_t *check)
     return check->engine->timeline.streams[dao_timeline_compute(check->item->stream_index)].backend;
 }
 
-/* Copies what is written, or only what is changed, to the host. */
-static dao_status_t save(const check_t *check, bool is_changed_only, unsigned char *bytes)
+/* Copies what is written to the host. */
+static dao_status_t save(const check_t *check, unsigned char *bytes)
 {
     const dao_backend_ops_t *ops = check->engine->config.ops;
     dao_status_t status = DAO_OK;
     for (uint32_t i = 0; status == DAO_OK && i < check->item->operand_count; i++) {
         size_t size_bytes = use_of(check, i)->tensor->size_bytes;
-        if (is_changed_only ? is_changed(check, i) : is_written(check, i)) {
+        if (is_written(check, i)) {
             status = ops->copy(stream_of(check), DAO_COPY_KIND_D2H, bytes, begin_of(check, i), size_bytes);
+            bytes += size_bytes;
         }
-        bytes += is_written(check, i) ? size_bytes : 0;
     }
     dao_status_t wait_status = ops->stream_synchronize(stream_of(check));
     dao_engine_lose_unless_ok(check->engine, wait_status);
@@ -115,18 +116,48 @@ static dao_status_t compare(const check_t *check)
     return DAO_OK;
 }
 
+/* Puts back what was saved before, and waits: the memory that it lies in is freed next. Keeps the error that
+   it follows, unless this fails too. */
+static dao_status_t put_back(const check_t *check, dao_status_t failure)
+{
+    dao_error_record_t record;
+    dao_error_save(&record, failure);
+    const dao_backend_ops_t *ops = check->engine->config.ops;
+    const unsigned char *bytes = check->before;
+    dao_status_t status = DAO_OK;
+    for (uint32_t i = 0; status == DAO_OK && i < check->item->operand_count; i++) {
+        if (is_written(check, i)) {
+            size_t size_bytes = use_of(check, i)->tensor->size_bytes;
+            status = ops->copy(stream_of(check), DAO_COPY_KIND_H2D, begin_of(check, i), bytes, size_bytes);
+            bytes += size_bytes;
+        }
+    }
+    dao_status_t wait_status = ops->stream_synchronize(stream_of(check));
+    dao_engine_lose_unless_ok(check->engine, wait_status);
+    status = status != DAO_OK ? status : wait_status;
+    if (status != DAO_OK) {
+        dao_error_prefix("it failed as it ran twice, and what its tensors held is not put back: ");
+        return status;
+    }
+    return dao_error_restore(&record);
+}
+
 static dao_status_t run_twice(const check_t *check, const dao_launch_t *launch_info)
 {
     dao_launch_t again = *launch_info;
     again.is_again = true;
-    dao_status_t status = save(check, true, check->before);
-    status = status == DAO_OK ? prepare(check, UNWRITTEN_FIRST) : status;
+    dao_status_t status = save(check, check->before);
+    if (status != DAO_OK) {
+        return status; /* nothing is changed */
+    }
+    status = prepare(check, UNWRITTEN_FIRST);
     status = status == DAO_OK ? check->item->launch(launch_info, check->item->user) : status;
-    status = status == DAO_OK ? save(check, false, check->first) : status;
+    status = status == DAO_OK ? save(check, check->first) : status;
     status = status == DAO_OK ? prepare(check, UNWRITTEN_SECOND) : status;
     status = status == DAO_OK ? check->item->launch(&again, check->item->user) : status;
-    status = status == DAO_OK ? save(check, false, check->second) : status;
-    return status == DAO_OK ? compare(check) : status;
+    status = status == DAO_OK ? save(check, check->second) : status;
+    status = status == DAO_OK ? compare(check) : status;
+    return status == DAO_OK ? DAO_OK : put_back(check, status);
 }
 
 dao_status_t dao_repeat_check(dao_engine_t *engine, dao_item_t *item, const dao_launch_t *launch_info)

@@ -59,6 +59,7 @@ typedef struct spec {
     dao_access_t access; /* of the output */
     dao_status_t again;  /* that the second launch answers */
     size_t front_bytes;  /* of the output, before the view that the kernel gets; 0: it gets all */
+    dao_status_t first;  /* that the first launch answers */
 } spec_t;
 
 /* On any device the function finds the output as it lies there, whatever the executor was told. */
@@ -68,9 +69,20 @@ static dao_status_t launch(const dao_launch_t *launch, void *user)
     const dao_place_t place = {DAO_PLACE_KIND_DEVICE, launch->device_index};
     const device_operand_t operands[] = {{place, launch->addresses[0], BYTES, DAO_ACCESS_READ},
                                          {place, launch->addresses[1], BYTES, DAO_ACCESS_READ_WRITE}};
-    return launch->is_again && spec->again != DAO_OK
-               ? spec->again
-               : device_launch(launch->stream, operands, 2, spec->function, NULL);
+    dao_status_t answer = launch->is_again ? spec->again : spec->first;
+    return answer != DAO_OK ? answer : device_launch(launch->stream, operands, 2, spec->function, NULL);
+}
+
+static dao_status_t push(spec_t *spec, dao_managed_t *written, uint32_t flags)
+{
+    const dao_operand_t operands[] = {{input, DAO_ACCESS_READ}, {written, spec->access}};
+    const dao_kernel_t kernel = {.name = "suspect",
+                                 .launch = launch,
+                                 .user = spec,
+                                 .operands = operands,
+                                 .operand_count = 2,
+                                 .flags = flags};
+    return dao_executor_push(executor, &kernel);
 }
 
 /* Runs a kernel once; its input is all 3, its output all 4 before. Returns what the sync answers. */
@@ -92,15 +104,8 @@ static dao_status_t run(const spec_t *spec, bool is_checked, uint32_t flags)
     CU_ASSERT_EQUAL(dao_managed_write(output, bytes, output_bytes), DAO_OK);
     dao_managed_t *view = NULL;
     CU_ASSERT_EQUAL(dao_managed_view(output, spec->front_bytes, BYTES, &view), DAO_OK);
-    const dao_operand_t operands[] = {{input, DAO_ACCESS_READ}, {view, spec->access}};
     spec_t own = *spec;
-    const dao_kernel_t kernel = {.name = "suspect",
-                                 .launch = launch,
-                                 .user = &own,
-                                 .operands = operands,
-                                 .operand_count = 2,
-                                 .flags = flags};
-    CU_ASSERT_EQUAL(dao_executor_push(executor, &kernel), DAO_OK);
+    CU_ASSERT_EQUAL(push(&own, view, flags), DAO_OK);
     CU_ASSERT_EQUAL(dao_managed_release(view), DAO_OK);
     return dao_executor_sync(executor);
 }
@@ -128,7 +133,8 @@ static void expect_output(unsigned char value)
 
 static void what_keeps_its_promise_runs_twice(void)
 {
-    const spec_t copy = {copies, DAO_ACCESS_WRITE, DAO_OK, 0}, add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK, 0};
+    const spec_t copy = {copies, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_OK},
+                 add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK, 0, DAO_OK};
     CU_ASSERT_EQUAL(run(&copy, true, DAO_KERNEL_REPEATABLE), DAO_OK);
     CU_ASSERT_EQUAL(run_count, 2);
     expect_output(3);
@@ -142,9 +148,9 @@ static void what_keeps_its_promise_runs_twice(void)
 static void what_lies_is_named(void)
 {
     static const spec_t liars[] = {
-        {draws, DAO_ACCESS_WRITE, DAO_OK, 0},
-        {writes_once, DAO_ACCESS_WRITE, DAO_OK, 0},
-        {adds, DAO_ACCESS_WRITE, DAO_OK, 0}}; /* it reads what it says it does not */
+        {draws, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_OK},
+        {writes_once, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_OK},
+        {adds, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_OK}}; /* it reads what it says it does not */
     static const char *const bytes[] = {"byte 4095 of 4096, 01 at first, 02 then",
                                         "byte 0 of 4096, 03 at first, a5 then",
                                         "byte 0 of 4096, 5d at first, a8 then"};
@@ -161,8 +167,8 @@ static void what_lies_is_named(void)
 /* The bytes are counted from the tensor's first one, and none behind its last are touched. */
 static void a_view_is_checked_within_its_tensor(void)
 {
-    const spec_t add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK, BYTES};
-    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK, BYTES};
+    const spec_t add = {adds, DAO_ACCESS_READ_WRITE, DAO_OK, BYTES, DAO_OK};
+    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK, BYTES, DAO_OK};
     CU_ASSERT_EQUAL(run(&add, true, DAO_KERNEL_REPEATABLE), DAO_OK);
     CU_ASSERT_EQUAL(run_count, 2);
     expect_part(0, 4);
@@ -175,7 +181,7 @@ static void a_view_is_checked_within_its_tensor(void)
 
 static void what_is_not_asked_for_is_not_checked(void)
 {
-    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK, 0};
+    const spec_t liar = {draws, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_OK};
     CU_ASSERT_EQUAL(run(&liar, false, DAO_KERNEL_REPEATABLE), DAO_OK);
     CU_ASSERT_EQUAL(run_count, 1);
     end();
@@ -186,10 +192,28 @@ static void what_is_not_asked_for_is_not_checked(void)
 
 static void a_second_launch_that_fails_is_reported(void)
 {
-    const spec_t failing = {copies, DAO_ACCESS_WRITE, DAO_ERR_UNSUPPORTED, 0};
+    const spec_t failing = {copies, DAO_ACCESS_WRITE, DAO_ERR_UNSUPPORTED, 0, DAO_OK};
     CU_ASSERT_EQUAL(run(&failing, true, DAO_KERNEL_REPEATABLE), DAO_ERR_KERNEL_FAILED);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), dao_status_name(DAO_ERR_UNSUPPORTED)));
     end();
+}
+
+/* The output is on the device alone, 3 in each byte. */
+static void what_fails_leaves_its_tensors_as_they_were(void)
+{
+    static spec_t failing[] = {{copies, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_ERR_UNSUPPORTED},
+                               {adds, DAO_ACCESS_READ_WRITE, DAO_OK, 0, DAO_ERR_UNSUPPORTED},
+                               {copies, DAO_ACCESS_WRITE, DAO_ERR_UNSUPPORTED, 0, DAO_OK},
+                               {adds, DAO_ACCESS_READ_WRITE, DAO_ERR_UNSUPPORTED, 0, DAO_OK},
+                               {draws, DAO_ACCESS_WRITE, DAO_OK, 0, DAO_OK}};
+    const spec_t copy = {.function = copies, .access = DAO_ACCESS_WRITE};
+    for (size_t i = 0; i < sizeof(failing) / sizeof(failing[0]); i++) {
+        CU_ASSERT_EQUAL(run(&copy, true, 0), DAO_OK);
+        CU_ASSERT_EQUAL(push(&failing[i], output, DAO_KERNEL_REPEATABLE), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
+        expect_output(3);
+        end();
+    }
 }
 
 static CU_TestInfo tests[] = {
@@ -198,6 +222,7 @@ static CU_TestInfo tests[] = {
     {"a view is checked within its tensor", a_view_is_checked_within_its_tensor},
     {"what is not asked for is not checked", what_is_not_asked_for_is_not_checked},
     {"a second launch that fails is reported", a_second_launch_that_fails_is_reported},
+    {"what fails leaves its tensors as they were", what_fails_leaves_its_tensors_as_they_were},
     CU_TEST_INFO_NULL,
 };
 
