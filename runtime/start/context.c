@@ -54,6 +54,7 @@ static struct {
     dao_cond_t changed;
     uintptr_t worker;                                /* the thread that starts or stops; 0 if none does */
     uintptr_t device_starters[DAO_DEVICE_COUNT_MAX]; /* the thread that starts a device now; 0 if none does */
+    uintptr_t host_starter;                          /* the same of the host's place */
     uint32_t init_count; /* calls of dao_init() to be undone; 0 after a start by another call */
     bool has_fork_hooks;
 } context = {.lock = DAO_MUTEX_INITIALIZER(DAO_RANK_CONTEXT), .changed = DAO_COND_INITIALIZER};
@@ -317,23 +318,28 @@ static dao_status_t settle_locked(void)
     return DAO_OK;
 }
 
-/* Waits until no other thread is starting a device. */
-static dao_status_t device_settle_locked(int32_t device_index)
+/* Waits until no other thread is starting a place, of which `starter` is the thread that does. */
+static dao_status_t starter_settle_locked(const uintptr_t *starter, const char *name)
 {
-    while (context.device_starters[device_index] != 0) {
-        if (context.device_starters[device_index] == dao_thread_self()) {
-            return dao_error(DAO_ERR_REENTRANT,
-                             "device:%" PRId32 " is being started by the caller of this callback",
-                             device_index);
+    while (*starter != 0) {
+        if (*starter == dao_thread_self()) {
+            return dao_error(DAO_ERR_REENTRANT, "%s is being started by the caller of this callback", name);
         }
         dao_cond_wait(&context.changed, &context.lock);
     }
     return DAO_OK;
 }
 
-static dao_status_t devices_settle_locked(void)
+static dao_status_t device_settle_locked(int32_t device_index)
 {
-    dao_status_t status = DAO_OK;
+    char text[DAO_PLACE_TEXT_BYTES];
+    dao_place_t device = {DAO_PLACE_KIND_DEVICE, device_index};
+    return starter_settle_locked(&context.device_starters[device_index], dao_place_format(device, text));
+}
+
+static dao_status_t places_settle_locked(void)
+{
+    dao_status_t status = starter_settle_locked(&context.host_starter, "cpu");
     for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX && status == DAO_OK; i++) {
         status = device_settle_locked(i);
     }
@@ -530,7 +536,7 @@ static dao_status_t finalize_locked(void)
     }
     dao_status_t status = settle_locked();
     if (status == DAO_OK && context.init_count <= 1) {
-        status = devices_settle_locked(); /* or a device would be there after the end */
+        status = places_settle_locked(); /* or a device would be there after the end */
     }
     if (status != DAO_OK) {
         return status;
@@ -564,7 +570,7 @@ dao_status_t dao_finalize(void)
 static bool has_started_locked(const dao_core_t *core, dao_place_t place)
 {
     return place.kind == DAO_PLACE_KIND_CPU
-               ? atomic_load(&core->host_memory) != NULL
+               ? atomic_load(&core->host_memory) != NULL || context.host_starter != 0
                : dao_runtime_started(place.index) != NULL || context.device_starters[place.index] != 0;
 }
 
@@ -583,40 +589,62 @@ dao_status_t dao_context_configure(dao_core_t *core, dao_place_t place, const da
                    : DAO_OK;
 }
 
-dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator)
+/* Makes the host's place, in this thread and without the lock: it may map and touch much memory. */
+static dao_status_t host_create(dao_core_t *core, dao_allocator_t **out_host_memory)
 {
     dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
     dao_allocator_t *host_memory = NULL;
-    dao_status_t status = DAO_OK;
-    lock();
-    bool is_new = atomic_load(&core->host_memory) == NULL;
-    if (is_new) {
-        dao_place_origin_t origin = {.is_poisoned = true,
-                                     .budget = &core->host_budget,
-                                     .host_settings = &core->host_settings,
-                                     .host_pages = &core->host_pages,
-                                     .step_plan = &core->step_plan};
-        core->host_pages = (dao_host_pages_t){.settings = &core->host_settings, .budget = &core->host_budget};
-        status = dao_events_history_begin(core->event_rings, host);
-        if (status == DAO_OK) {
-            status = dao_place_start(host, &core->host_config, &origin, &host_memory);
-        }
-        if (status == DAO_OK &&
-            (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {
-            host_memory->ops->destroy(host_memory);
-            host_memory = NULL;
-        }
-        if (host_memory != NULL) {
-            dao_block_host_fallback_set(host_memory);
-        }
-        atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
-        if (dao_core_started() == core) {
-            atomic_store_explicit(&dao_started.host_memory, host_memory, memory_order_release);
-        }
+    dao_place_origin_t origin = {.is_poisoned = true,
+                                 .budget = &core->host_budget,
+                                 .host_settings = &core->host_settings,
+                                 .host_pages = &core->host_pages,
+                                 .step_plan = &core->step_plan};
+    core->host_pages = (dao_host_pages_t){.settings = &core->host_settings, .budget = &core->host_budget};
+    dao_status_t status = dao_events_history_begin(core->event_rings, host);
+    if (status == DAO_OK) {
+        status = dao_place_start(host, &core->host_config, &origin, &host_memory);
     }
-    *out_allocator = atomic_load(&core->host_memory);
+    if (status == DAO_OK &&
+        (status = dao_hardening_wrap(core, NULL, DAO_PLACE_KIND_CPU, &host_memory)) != DAO_OK) {
+        host_memory->ops->destroy(host_memory);
+        host_memory = NULL;
+    }
+    if (host_memory != NULL) {
+        dao_block_host_fallback_set(host_memory);
+    }
+    *out_host_memory = host_memory;
+    return status;
+}
+
+/* Starts the host's place in this thread, or waits for the thread that does. */
+static dao_status_t host_start_locked(dao_core_t *core, bool *out_is_new)
+{
+    dao_status_t status = starter_settle_locked(&context.host_starter, "cpu");
+    if (status != DAO_OK || atomic_load(&core->host_memory) != NULL) {
+        return status;
+    }
+    context.host_starter = dao_thread_self();
     unlock();
-    if (is_new && status == DAO_OK) {
+    dao_allocator_t *host_memory = NULL;
+    status = host_create(core, &host_memory);
+    lock();
+    context.host_starter = 0;
+    *out_is_new = status == DAO_OK;
+    atomic_store_explicit(&core->host_memory, host_memory, memory_order_release);
+    atomic_store_explicit(&dao_started.host_memory, host_memory, memory_order_release);
+    dao_cond_broadcast(&context.changed);
+    return status;
+}
+
+dao_status_t dao_core_host_start(dao_core_t *core, dao_allocator_t **out_allocator)
+{
+    bool is_new = false;
+    lock();
+    bool is_started = dao_core_started() == core; /* or it has been stopped meanwhile */
+    dao_status_t status = is_started ? host_start_locked(core, &is_new) : shutdown_error();
+    *out_allocator = is_started ? atomic_load(&core->host_memory) : NULL;
+    unlock();
+    if (is_new) {
         dao_host_pages_warn(&core->host_pages);
     }
     return status;
