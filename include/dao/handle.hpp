@@ -101,7 +101,7 @@ class counted
 };
 
 /* A handle with one owner. */
-template <typename Handle, void (*destroy)(Handle *)> class owned
+template <typename Handle, auto destroy> class owned
 {
   public:
     owned() noexcept = default;
@@ -119,7 +119,7 @@ template <typename Handle, void (*destroy)(Handle *)> class owned
 
     ~owned()
     {
-        destroy(handle_);
+        (void)destroy(handle_); // a refusal stays in last_status()
     }
 
     /** Returns the handle for calls of the C headers, borrowed. */
@@ -137,7 +137,7 @@ template <typename Handle, void (*destroy)(Handle *)> class owned
     /** Destroys it now. */
     void reset() noexcept
     {
-        destroy(release());
+        (void)destroy(release());
     }
 
     explicit operator bool() const noexcept

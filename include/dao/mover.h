@@ -62,12 +62,14 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_create(const dao_mover_config_t *co
 
 /**
  * Ends a mover, after all moves that are queued, and frees what is parked: those handles are not used any
- * more. NULL is allowed. In a forked child nothing is freed; in a segment callback the mover stays as it is,
- * the caller still owns it, and dao_last_status() is DAO_ERR_REENTRANT. To be called before dao_finalize().
+ * more. To be called before dao_finalize().
+ *
+ * @param mover  NULL is allowed. On an error it stays as it is, and the caller still owns it.
+ * @return DAO_OK; DAO_ERR_FORKED; DAO_ERR_REENTRANT in a segment callback.
  *
  * Threads: one, while no other uses the mover. Waits: for its moves. Cost: O(parked).
  */
-DAO_API void dao_mover_destroy(dao_mover_t *mover);
+DAO_API dao_status_t dao_mover_destroy(dao_mover_t *mover);
 
 /**
  * Queues a move out of memory that the host can read.
@@ -110,13 +112,15 @@ DAO_API DAO_NODISCARD dao_status_t dao_mover_in(dao_mover_t *mover, dao_parked_t
 DAO_API DAO_NODISCARD dao_status_t dao_parked_wait(dao_parked_t *parked);
 
 /**
- * Frees parked bytes, once the moves that are queued have ended. NULL is allowed. In a segment callback they
- * stay parked, and dao_last_status() is DAO_ERR_REENTRANT.
+ * Frees parked bytes, once the moves that are queued have ended.
  *
- * Threads: any, once: a second time is noticed, and refused by dao_last_status() DAO_ERR_INVALID, only while
- * moves are under way. Waits: never. Cost: O(1).
+ * @param parked  NULL is allowed. On an error the bytes stay parked.
+ * @return DAO_OK; DAO_ERR_FORKED; DAO_ERR_REENTRANT in a segment callback; DAO_ERR_INVALID for a second time,
+ *         which is noticed while moves are under way alone.
+ *
+ * Threads: any, once. Waits: never. Cost: O(1).
  */
-DAO_API void dao_parked_release(dao_parked_t *parked);
+DAO_API dao_status_t dao_parked_release(dao_parked_t *parked);
 
 /**
  * Returns how many moves of a direction have ended since the mover was made. They end in the order in which

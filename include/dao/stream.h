@@ -63,12 +63,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_adopt(int32_t device_index, void *
  * released or destroyed. Handles that were released while it was being captured into a graph keep it no
  * longer.
  *
- * @param stream  NULL is allowed. For one of a device's own streams, dao_last_status() is DAO_ERR_INVALID and
- *                nothing is done. For one that is being captured, it is DAO_ERR_BUSY: the capture goes on.
+ * @param stream  NULL is allowed. On an error nothing is done.
+ * @return DAO_OK; DAO_ERR_INVALID for one of a device's own streams; DAO_ERR_BUSY for one that is being
+ *         captured: the capture goes on; DAO_ERR_FORKED.
  *
  * Threads: any. Waits: for the stream's work. Cost: a backend call.
  */
-DAO_API void dao_stream_destroy(dao_stream_t *stream);
+DAO_API dao_status_t dao_stream_destroy(dao_stream_t *stream);
 
 /** Which of a device's own streams. */
 typedef enum dao_stream_role {
@@ -205,10 +206,13 @@ DAO_API DAO_NODISCARD dao_status_t dao_stream_host_func(dao_stream_t *stream, da
 DAO_API DAO_NODISCARD dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event);
 
 /**
- * Destroys an event; work that waits for it is not disturbed. NULL is allowed. Threads: any. Waits: never.
- * Cost: a backend call.
+ * Destroys an event; work that waits for it is not disturbed. NULL is allowed.
+ *
+ * @return DAO_OK; DAO_ERR_FORKED: nothing is done.
+ *
+ * Threads: any. Waits: never. Cost: a backend call.
  */
-DAO_API void dao_event_destroy(dao_event_t *event);
+DAO_API dao_status_t dao_event_destroy(dao_event_t *event);
 
 /**
  * Makes an event stand for all work queued on a stream so far. A later record replaces an earlier one.

@@ -211,8 +211,8 @@ static paddle_status_t create_stream(paddle_device_in_t device, paddle_stream_t 
 static paddle_status_t destroy_stream(paddle_device_in_t device, paddle_stream_t *stream)
 {
     dao_status_t status = streams_change(device->id, NULL);
-    dao_stream_destroy((dao_stream_t *)stream);
-    return answer("destroy_stream", status);
+    dao_status_t destroyed = dao_stream_destroy((dao_stream_t *)stream);
+    return answer("destroy_stream", status == DAO_OK ? destroyed : status);
 }
 
 static paddle_status_t query_stream(paddle_device_in_t device, paddle_stream_t *stream)
@@ -278,8 +278,7 @@ static paddle_status_t record_event(paddle_device_in_t device, paddle_stream_t *
 static paddle_status_t destroy_event(paddle_device_in_t device, paddle_event_t *event)
 {
     (void)device;
-    dao_event_destroy((dao_event_t *)event);
-    return PADDLE_SUCCESS;
+    return answer("destroy_event", dao_event_destroy((dao_event_t *)event));
 }
 
 static paddle_status_t query_event(paddle_device_in_t device, paddle_event_t *event)

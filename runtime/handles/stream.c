@@ -196,23 +196,32 @@ dao_status_t dao_stream_adopt(int32_t device_index, void *native, dao_stream_t *
     return status;
 }
 
-void dao_stream_destroy(dao_stream_t *stream)
+/* Whether a stream may be destroyed. */
+static dao_status_t destroy_check(const dao_stream_t *stream)
 {
-    if (stream == NULL || runtime_check(stream->runtime, "dao_stream_destroy") != DAO_OK) {
-        return; /* in a child process the stream's work and its locks are the parent's */
+    dao_status_t status = runtime_check(stream->runtime, "dao_stream_destroy");
+    if (status != DAO_OK) {
+        return status; /* in a child process the stream's work and its locks are the parent's */
     }
     if (stream->is_builtin) {
-        (void)dao_error(DAO_ERR_INVALID,
-                        "dao_stream_destroy: the stream is device:%" PRId32 "'s own, nothing was done",
-                        stream->runtime->device_index);
-        return;
+        return dao_error(DAO_ERR_INVALID,
+                         "dao_stream_destroy: the stream is device:%" PRId32 "'s own, nothing was done",
+                         stream->runtime->device_index);
     }
     if (!dao_runtime_is_lost(stream->runtime) && dao_stream_is_captured(stream)) {
-        (void)dao_error(DAO_ERR_BUSY,
-                        "dao_stream_destroy: a stream of device:%" PRId32
-                        " is being captured into a graph, nothing was done; end the capture first",
-                        stream->runtime->device_index);
-        return;
+        return dao_error(DAO_ERR_BUSY,
+                         "dao_stream_destroy: a stream of device:%" PRId32
+                         " is being captured into a graph, nothing was done; end the capture first",
+                         stream->runtime->device_index);
+    }
+    return DAO_OK;
+}
+
+dao_status_t dao_stream_destroy(dao_stream_t *stream)
+{
+    dao_status_t status = stream != NULL ? destroy_check(stream) : DAO_OK;
+    if (stream == NULL || status != DAO_OK) {
+        return status;
     }
     dao_error_record_t record; /* an error of the work has no caller left to report to */
     dao_error_save(&record, dao_last_status());
@@ -221,6 +230,7 @@ void dao_stream_destroy(dao_stream_t *stream)
     dao_runtime_drain_late(stream->runtime, stream);
     dao_runtime_drain(stream->runtime);
     dao_stream_disown(stream, false);
+    return DAO_OK;
 }
 
 dao_status_t dao_stream_get(int32_t device_index, dao_stream_role_t role, dao_stream_t **out_stream)
@@ -558,16 +568,18 @@ dao_status_t dao_event_create(int32_t device_index, dao_event_t **out_event)
     return DAO_OK;
 }
 
-void dao_event_destroy(dao_event_t *event)
+dao_status_t dao_event_destroy(dao_event_t *event)
 {
-    if (event == NULL || runtime_check(event->runtime, "dao_event_destroy") != DAO_OK) {
-        return;
+    dao_status_t status = event != NULL ? runtime_check(event->runtime, "dao_event_destroy") : DAO_OK;
+    if (event == NULL || status != DAO_OK) {
+        return status;
     }
     dao_runtime_t *runtime = event->runtime;
     dao_live_remove(runtime->core, &event->live);
     runtime->ops->event_destroy(event->backend);
     dao_host_free(event);
     dao_runtime_release(runtime);
+    return DAO_OK;
 }
 
 /* An event and a stream can meet in one start of the library, on devices of its backend, or on one place of a

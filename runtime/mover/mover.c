@@ -401,17 +401,18 @@ dao_status_t dao_mover_create(const dao_mover_config_t *config, dao_mover_t **ou
         status = start_direction(mover, (dao_move_direction_t)i);
     }
     if (status != DAO_OK) {
-        dao_mover_destroy(mover);
+        (void)dao_mover_destroy(mover); /* nothing is queued */
         return status;
     }
     *out_mover = mover;
     return DAO_OK;
 }
 
-void dao_mover_destroy(dao_mover_t *mover)
+dao_status_t dao_mover_destroy(dao_mover_t *mover)
 {
-    if (mover == NULL || check_caller(mover, "dao_mover_destroy") != DAO_OK) {
-        return;
+    dao_status_t status = mover != NULL ? check_caller(mover, "dao_mover_destroy") : DAO_OK;
+    if (mover == NULL || status != DAO_OK) {
+        return status;
     }
     dao_mutex_lock(&mover->lock);
     mover->is_stopping = true;
@@ -438,6 +439,7 @@ void dao_mover_destroy(dao_mover_t *mover)
     dao_cond_finish(&mover->ended);
     dao_mutex_finish(&mover->lock);
     dao_host_free(mover);
+    return DAO_OK;
 }
 
 /* ---- moves ---- */
@@ -549,10 +551,11 @@ dao_status_t dao_parked_wait(dao_parked_t *parked)
     return status;
 }
 
-void dao_parked_release(dao_parked_t *parked)
+dao_status_t dao_parked_release(dao_parked_t *parked)
 {
-    if (parked == NULL || check_caller(parked->mover, "dao_parked_release") != DAO_OK) {
-        return;
+    dao_status_t status = parked != NULL ? check_caller(parked->mover, "dao_parked_release") : DAO_OK;
+    if (parked == NULL || status != DAO_OK) {
+        return status;
     }
     dao_mover_t *mover = parked->mover;
     dao_mutex_lock(&mover->lock);
@@ -565,12 +568,12 @@ void dao_parked_release(dao_parked_t *parked)
     }
     dao_mutex_unlock(&mover->lock);
     if (is_again) {
-        /* told by dao_last_status() alone */
-        (void)dao_error(DAO_ERR_INVALID, "dao_parked_release: these bytes are released");
+        return dao_error(DAO_ERR_INVALID, "dao_parked_release: these bytes are released");
     }
     if (is_last) {
         free_parked(parked);
     }
+    return DAO_OK;
 }
 
 /* ---- figures ---- */
