@@ -16,6 +16,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/threads/sync.h"
 
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -24,6 +25,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* Until the kernel is asked once more. */
+#define REFUSED_SLEEP_NS UINT64_C(100000)
 
 static_assert((DAO_FILE_DEPTH & (DAO_FILE_DEPTH - 1)) == 0, "a ring has a power of two of entries");
 
@@ -219,16 +223,23 @@ static void take_back_unsent(dao_file_uring_t *uring)
     atomic_store_explicit(uring->submission_tail, tail, memory_order_release);
 }
 
-/* Submits what is unsent and waits for one completion. */
+/* Submits what is unsent and waits for one completion. Where the kernel is short of memory, or refuses for
+   good, what is in flight is looked at again a little later. */
 static void enter(dao_file_uring_t *uring, dao_file_job_t *job)
 {
     long sent = syscall(SYS_io_uring_enter, uring->handle, uring->unsent, 1, IORING_ENTER_GETEVENTS, NULL, 0);
     if (sent >= 0) {
         uring->unsent -= (uint32_t)sent;
-    } else if (errno != EINTR && errno != EAGAIN && errno != EBUSY) {
+        return;
+    }
+    if (errno == EINTR) {
+        return;
+    }
+    if (errno != EAGAIN && errno != EBUSY) {
         job->error = job->error != 0 ? job->error : errno;
         take_back_unsent(uring);
     }
+    dao_sleep_until(dao_clock_ns() + REFUSED_SLEEP_NS);
 }
 
 void dao_file_uring_run(dao_file_uring_t *uring, dao_file_job_t *job)

@@ -49,6 +49,25 @@ FILE *dao_descriptor_fopen(const char *path)
     return file;
 }
 
+int dao_descriptor_fclose(FILE *file, bool is_whole)
+{
+    int error = ferror(file) == 0 ? 0 : errno != 0 ? errno : EIO;
+    if (fflush(file) != 0 && error == 0) {
+        error = errno;
+    }
+    int descriptor = error == 0 && is_whole ? DAO_NO_DESCRIPTOR : dao_descriptor_copy(fileno(file));
+    if (fclose(file) != 0 && error == 0) {
+        error = errno;
+    }
+    if (descriptor >= 0) { /* behind fclose(), which tries once more to write */
+        if (ftruncate(descriptor, 0) != 0) {
+            error = error != 0 ? error : errno;
+        }
+        (void)close(descriptor);
+    }
+    return error;
+}
+
 void dao_descriptor_close(int descriptor)
 {
     if (descriptor >= 0) {

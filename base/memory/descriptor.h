@@ -3,6 +3,7 @@
 #ifndef DAO_BASE_DESCRIPTOR_H
 #define DAO_BASE_DESCRIPTOR_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* No descriptor. */
@@ -17,6 +18,11 @@ int dao_descriptor_keep(int descriptor);
 
 /* fopen(path, "w") by such a descriptor. Returns NULL with errno if it cannot be opened. */
 FILE *dao_descriptor_fopen(const char *path);
+
+/* Writes what is left to be written and closes the file. Returns 0, or the errno of what went wrong: of a
+   write before, if it still stands. Then, and if the caller says that it is not whole, a regular file is left
+   empty: a part of it is of no use. */
+int dao_descriptor_fclose(FILE *file, bool is_whole);
 
 /* Returns a second descriptor of the same file, with a high number, or DAO_NO_DESCRIPTOR if refused. */
 int dao_descriptor_copy(int descriptor);

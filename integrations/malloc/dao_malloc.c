@@ -271,8 +271,13 @@ DAO_API void *memalign(size_t alignment_bytes, size_t size_bytes)
     return alloc_aligned(alignment_bytes, size_bytes, CALLER());
 }
 
+/* Unlike memalign(), it rounds no alignment up. */
 DAO_API void *aligned_alloc(size_t alignment_bytes, size_t size_bytes)
 {
+    if (alignment_bytes == 0 || (alignment_bytes & (alignment_bytes - 1)) != 0) {
+        errno = EINVAL;
+        return NULL;
+    }
     return alloc_aligned(alignment_bytes, size_bytes, CALLER());
 }
 

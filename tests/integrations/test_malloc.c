@@ -172,6 +172,11 @@ static void blocks_lie_where_they_are_to_be_aligned(void)
     void *untouched = &seed;
     CU_ASSERT_EQUAL(posix_memalign(&untouched, 3 * sizeof(void *), MIB), EINVAL);
     CU_ASSERT_EQUAL(posix_memalign(&untouched, 1, MIB), EINVAL);
+    for (volatile size_t none = 0; none < 4; none += 3) {
+        errno = 0;
+        CU_ASSERT_PTR_NULL(aligned_alloc(none, MIB));
+        CU_ASSERT_EQUAL(errno, EINVAL);
+    }
     CU_ASSERT_PTR_EQUAL(untouched, &seed);
 }
 

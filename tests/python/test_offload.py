@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 import dao.torch
 from dao.torch import library
+from dao.torch.offload import bytes_of
 from models import make_step
 
 
@@ -235,6 +236,12 @@ class Training(Case):
 
 
 class Refusals(Case):
+    def test_sizes_have_the_units_of_the_command(self):
+        for text, size_bytes in (("100", 100), ("100B", 100), ("8G", 8 << 30), ("8gb", 8 * 10**9),
+                                 ("8Gi", 8 << 30), ("8GiB", 8 << 30), ("500M", 500 << 20),
+                                 ("500 MB", 500 * 10**6), ("1.5kB", 1500), ("2T", 2 << 40)):
+            self.assertEqual(bytes_of(text, "the limit"), size_bytes)
+
     def test_sizes_and_targets_that_are_none(self):
         for limit in ("8 parsecs", "-1GB", "", "0", 0, -5, True, None, 1.5, "1e400", "infGB", "nanGB",
                       2**63, "99999999TiB"):

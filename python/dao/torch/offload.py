@@ -33,8 +33,9 @@ HOLES_SHARE = 50  # of the limit that a plan leaves for holes at first; doubled 
 UNKNOWN_SPEED = 10**9  # bytes/s of a direction that nothing has passed: then nothing had to leave
 PLAN_COUNT_MAX = 4  # shapes of steps whose plans are kept
 SIZE_MAX = 2**62  # bytes of a limit, and of pinned memory
-UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-         "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+# As base/numbers/units.h has them: K alone is a power of 1024, KB one of 1000.
+UNITS = {"": 1, "B": 1, **{letter + rest: base**power for power, letter in enumerate("KMGT", 1)
+                           for rest, base in (("", 1024), ("I", 1024), ("IB", 1024), ("B", 1000))}}
 
 
 open_ones = []  # that are not closed: the place has the least of their limits

@@ -118,26 +118,12 @@ static void put_all(step_file_t *step)
     DAO_ASSERT(step->role_count == step->log->role_count);
 }
 
-/* A part of a step is of no use. What is no regular file has nothing to be cut. */
-static void empty_file(FILE *file)
-{
-    if (ftruncate(fileno(file), 0) != 0) {
-        clearerr(file);
-    }
-}
-
 /* Writes to a file that is open, and closes it. */
 static dao_status_t write_to(step_file_t *step, const char *path)
 {
-    errno = 0;
     put_all(step);
-    bool is_written = fflush(step->file) == 0 && ferror(step->file) == 0;
-    int reason = errno != 0 ? errno : EIO;
-    if (!is_written) {
-        empty_file(step->file);
-    }
-    is_written = fclose(step->file) == 0 && is_written;
-    return is_written ? DAO_OK : dao_error(DAO_ERR_IO, "cannot write %.200s: %s", path, strerror(reason));
+    int error = dao_descriptor_fclose(step->file, true);
+    return error == 0 ? DAO_OK : dao_error(DAO_ERR_IO, "cannot write %.200s: %s", path, strerror(error));
 }
 
 dao_status_t dao_step_file_write(const dao_step_log_t *log, const uint64_t *kernel_ns, const char *path)

@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -92,10 +94,50 @@ static void what_is_kept_has_a_high_number_while_there_is_one(void)
     CU_ASSERT_EQUAL(in_child(keep_until_there_are_no_more), 0);
 }
 
+#define TEXT_BYTES  100000
+#define LIMIT_BYTES 4096
+
+/* Bytes of a file that a text was written to, which the caller says is whole or not. -1: none. */
+static off_t size_of_written(bool is_whole, int expected_error)
+{
+    static const char text[TEXT_BYTES];
+    char path[] = "/tmp/dao-descriptor-XXXXXX";
+    int made = mkstemp(path);
+    FILE *file = made >= 0 ? dao_descriptor_fopen(path) : NULL;
+    struct stat found = {.st_size = -1};
+    if (file != NULL) {
+        (void)fwrite(text, 1, sizeof(text), file);
+        CU_ASSERT_EQUAL(dao_descriptor_fclose(file, is_whole), expected_error);
+        CU_ASSERT_EQUAL(fstat(made, &found), 0);
+    }
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    (void)close(made);
+    return found.st_size;
+}
+
+static void no_part_of_a_file_is_left(void)
+{
+    struct rlimit before;
+    CU_ASSERT_EQUAL(size_of_written(true, 0), TEXT_BYTES);
+    CU_ASSERT_EQUAL(size_of_written(false, 0), 0);
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit limit = {LIMIT_BYTES, before.rlim_max};
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    CU_ASSERT_EQUAL(size_of_written(true, EFBIG), 0);
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
+    (void)signal(SIGXFSZ, handler);
+    FILE *full = dao_descriptor_fopen("/dev/full");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(full);
+    CU_ASSERT_NOT_EQUAL(fputc('a', full), EOF);
+    CU_ASSERT_EQUAL(dao_descriptor_fclose(full, true), ENOSPC);
+}
+
 static CU_TestInfo tests[] = {
     {"nothing that is kept takes the place of a standard stream",
      nothing_that_is_kept_takes_the_place_of_a_standard_stream},
     {"what is kept has a high number while there is one", what_is_kept_has_a_high_number_while_there_is_one},
+    {"no part of a file is left", no_part_of_a_file_is_left},
     CU_TEST_INFO_NULL,
 };
 
