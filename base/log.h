@@ -3,6 +3,8 @@
 #ifndef DAO_BASE_LOG_H
 #define DAO_BASE_LOG_H
 
+#include "base/report/format.h"
+
 #include <dao/context.h>
 
 /* Sets the callback and the least important level that is logged. Callback NULL: lines go to standard error,

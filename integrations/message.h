@@ -12,7 +12,7 @@ DAO_BEGIN_DECLS
 int dao_plugin_answer(dao_status_t status);
 
 /* Makes a message of the plug-in's own the current one and returns `status`. */
-DAO_PRINTF(2, 3) int dao_plugin_fail(dao_status_t status, const char *format, ...);
+__attribute__((format(printf, 2, 3))) int dao_plugin_fail(dao_status_t status, const char *format, ...);
 
 /* Returns the current message, borrowed until this thread's next failure; "" before the first one. */
 const char *dao_plugin_message(void);

@@ -15,7 +15,7 @@ typedef struct text {
     size_t length;
 } text_t;
 
-DAO_PRINTF(2, 3) static void text_add(text_t *text, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void text_add(text_t *text, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);

@@ -4,6 +4,8 @@
 #ifndef DAO_BASE_ERROR_H
 #define DAO_BASE_ERROR_H
 
+#include "base/report/format.h"
+
 #include <dao/status.h>
 
 /* Size of a message with its closing zero; longer messages are cut. */

@@ -24,13 +24,11 @@
 #endif
 
 #if defined(__GNUC__)
-#define DAO_API                 __attribute__((visibility("default")))
-#define DAO_NODISCARD           __attribute__((warn_unused_result))
-#define DAO_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#define DAO_API       __attribute__((visibility("default")))
+#define DAO_NODISCARD __attribute__((warn_unused_result))
 #else
 #define DAO_API
 #define DAO_NODISCARD
-#define DAO_PRINTF(text, first)
 #endif
 
 DAO_BEGIN_DECLS

@@ -5,6 +5,7 @@
 
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/report/format.h"
 #include "base/text/json_text.h"
 
 #include <dao/tag.h>

@@ -18,6 +18,7 @@
 #include "allocators/range/range.h"
 #include "base/memory/host.h"
 #include "base/report/error.h"
+#include "base/report/format.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,6 +3,8 @@
 #include "tools/options/option_value.h"
 #include "tools/print/lines.h"
 
+#include "base/report/format.h"
+
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef DAO_TOOLS_LINES_H
 #define DAO_TOOLS_LINES_H
 
-#include <dao/api.h>
+#include "base/report/format.h"
 
 #include <stddef.h>
 

@@ -4,6 +4,8 @@
 #ifndef DAO_TOOLS_REPORT_H
 #define DAO_TOOLS_REPORT_H
 
+#include "base/report/format.h"
+
 #include <dao/api.h>
 
 #include <json-c/json_types.h>

@@ -3,6 +3,8 @@
 #ifndef DAO_TOOLS_TEXT_LIST_H
 #define DAO_TOOLS_TEXT_LIST_H
 
+#include "base/report/format.h"
+
 #include <stddef.h>
 
 typedef struct dao_text_list {
@@ -14,6 +16,6 @@ typedef struct dao_text_list {
 /* Begins a list without parts, whose text is "". `bytes` is at least 1. */
 dao_text_list_t dao_text_list_begin(char *text, size_t bytes);
 
-void dao_text_list_add(dao_text_list_t *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+DAO_PRINTF(2, 3) void dao_text_list_add(dao_text_list_t *list, const char *format, ...);
 
 #endif

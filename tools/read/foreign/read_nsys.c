@@ -17,6 +17,7 @@
 #if defined(DAO_HAS_SQLITE)
 
 #include "base/memory/host.h"
+#include "base/report/format.h"
 #include "tools/read/bytes/standard_input.h"
 #include "tools/read/bytes/text_source.h"
 

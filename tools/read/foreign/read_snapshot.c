@@ -16,6 +16,7 @@
 #include "tools/read/foreign/foreign.h"
 
 #include "base/report/error.h"
+#include "base/report/format.h"
 #include "tools/read/foreign/snapshot_stacks.h"
 #include "tools/read/foreign/values/json_values.h"
 #include "tools/read/foreign/values/pickle.h"

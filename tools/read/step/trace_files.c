@@ -5,6 +5,7 @@
 #include "tools/read/step/trace_files.h"
 
 #include "base/report/error.h"
+#include "base/report/format.h"
 
 #include <dirent.h>
 #include <errno.h>

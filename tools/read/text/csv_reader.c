@@ -8,6 +8,7 @@
 
 #include "base/memory/host.h"
 #include "base/report/error.h"
+#include "base/report/format.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -5,6 +5,7 @@
 #ifndef DAO_TOOLS_CSV_READER_H
 #define DAO_TOOLS_CSV_READER_H
 
+#include "base/report/format.h"
 #include "tools/read/bytes/text_source.h"
 
 enum {

@@ -10,6 +10,7 @@
 #ifndef DAO_TOOLS_JSON_READER_H
 #define DAO_TOOLS_JSON_READER_H
 
+#include "base/report/format.h"
 #include "tools/base/id_map.h"
 #include "tools/read/bytes/text_source.h"
 

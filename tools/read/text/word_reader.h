@@ -5,6 +5,7 @@
 #ifndef DAO_TOOLS_WORD_READER_H
 #define DAO_TOOLS_WORD_READER_H
 
+#include "base/report/format.h"
 #include "base/report/step_form.h"
 #include "tools/read/bytes/text_source.h"
 

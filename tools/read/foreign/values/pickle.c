@@ -14,6 +14,7 @@
 #include "tools/read/foreign/values/pickle.h"
 
 #include "base/report/assert.h"
+#include "base/report/format.h"
 #include "tools/base/grow.h"
 #include "tools/read/bytes/text_source.h"
 
