@@ -25,8 +25,8 @@ typedef struct settings {
     dao_capacity_t capacity;
     uint64_t time_scale; /* millionths */
     uint32_t policy, engine, mode, scheme;
-    const char *batch, *trace;
-    dao_run_spans_t spans; /* for the trace */
+    const char *batch, *trace_out;
+    dao_run_spans_t spans; /* for trace_out */
     bool is_verified, is_checked, is_repeat_checked, is_static, is_paged;
     bool is_json;
 } settings_t;
@@ -150,7 +150,7 @@ static const dao_option_t options[] = {
      .help = "with --scheme hybrid or recompute: run each operator that may run again twice, and compare "
              "what it writes"},
     DAO_OPTION_BATCH(settings_t, batch),
-    DAO_OPTION_RUN_TRACE(settings_t, trace),
+    DAO_OPTION_RUN_TRACE(settings_t, trace_out),
     DAO_OPTION_JSON(settings_t, is_json, "print one JSON object"),
     {.name = NULL},
 };
@@ -198,7 +198,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
                          "--check-repeatable needs --scheme hybrid or recompute: with others nothing runs "
                          "again");
     }
-    if (settings->policy == POLICY_ALL && settings->trace != NULL) {
+    if (settings->policy == POLICY_ALL && settings->trace_out != NULL) {
         return dao_error(DAO_ERR_INVALID, "--trace is for one policy");
     }
     if (settings->scheme == SCHEME_PLAN && (dao_option_is_given(arguments, "policy") || has_mode ||
@@ -215,7 +215,7 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->scheme == SCHEME_ONLINE && (settings->is_static || settings->is_paged)) {
         return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, scheme_at(settings->scheme));
     }
-    return dao_out_file_check(settings->trace, arguments->words[0]);
+    return dao_out_file_check(settings->trace_out, arguments->words[0]);
 }
 
 /* Completes the configuration, but for the capacity, which needs the trace. */
@@ -232,7 +232,7 @@ static void set_config(settings_t *settings)
     config->is_planned_first = settings->scheme == SCHEME_DESCRIBED;
     config->is_repeat_checked = settings->is_repeat_checked;
     config->addresses = DAO_OPTION_ADDRESSES(settings->is_static, settings->is_paged);
-    config->spans = settings->trace != NULL ? &settings->spans : NULL;
+    config->spans = settings->trace_out != NULL ? &settings->spans : NULL;
     config->time_scale = (double)settings->time_scale / (double)DAO_OPTION_MILLIONTHS;
     config->file.engine = (dao_file_engine_t)settings->engine;
 }
@@ -623,8 +623,8 @@ static dao_status_t run_run(const dao_arguments_t *arguments, void *user, int *o
         return status;
     }
     status = dao_failure_of(arguments->words[0], run_trace(settings, &trace, out_exit));
-    if (status == DAO_OK && settings->trace != NULL) {
-        status = dao_write_run_trace(settings->trace, "dao run", &trace, &settings->spans);
+    if (status == DAO_OK && settings->trace_out != NULL) {
+        status = dao_write_run_trace(settings->trace_out, "dao run", &trace, &settings->spans);
     }
     dao_run_spans_finish(&settings->spans);
     dao_step_trace_finish(&trace);

@@ -42,7 +42,7 @@ typedef struct settings {
     sweep_t sweep;                                /* zero: none */
     uint64_t slow_down;                           /* millionths; 0: none is asked for */
     uint64_t time_scale;                          /* millionths */
-    const char *batch, *trace;
+    const char *batch, *trace_out;
     bool moves_all;
     bool keeps_streams;
     bool is_half_duplex, is_static, is_paged;
@@ -225,7 +225,7 @@ static const dao_option_t options[] = {
      DAO_OPTION_FIELD(settings_t, moves_all),
      .help = "sync, half-sync, async: every feature map moves, whatever the capacity"},
     DAO_OPTION_BATCH(settings_t, batch),
-    DAO_OPTION_RUN_TRACE(settings_t, trace),
+    DAO_OPTION_RUN_TRACE(settings_t, trace_out),
     DAO_OPTION_JSON(settings_t, is_json, "print a JSON array"),
     {.name = NULL},
 };
@@ -289,11 +289,11 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
     if (settings->rank_count > 0 && !is_planned) {
         return dao_error(DAO_ERR_INVALID, "--ranks is for --scheme plan or plan-whole");
     }
-    if (settings->trace != NULL && scheme == NULL) {
+    if (settings->trace_out != NULL && scheme == NULL) {
         return dao_error(DAO_ERR_INVALID, "--trace is for one --scheme");
     }
     dao_status_t status = scheme != NULL ? check_scheme(arguments, &dao_schemes[settings->scheme]) : DAO_OK;
-    return status == DAO_OK ? dao_out_file_check(settings->trace, arguments->words[0]) : status;
+    return status == DAO_OK ? dao_out_file_check(settings->trace_out, arguments->words[0]) : status;
 }
 
 /* The command, its options understood. */
@@ -557,7 +557,7 @@ static dao_status_t write_trace(const request_t *request, const row_t *row)
     }
     dao_simulation_spans(&row->run.simulation, row->problem.kernel_count, &spans);
     dao_status_t status =
-        dao_write_run_trace(request->settings->trace, row->scheme->name, request->trace, &spans);
+        dao_write_run_trace(request->settings->trace_out, row->scheme->name, request->trace, &spans);
     dao_run_spans_finish(&spans);
     return status;
 }
@@ -569,7 +569,7 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
     dao_progress_add(1);
     if (status == DAO_OK) {
         status = report_row(request, &row);
-        status = status == DAO_OK && request->settings->trace != NULL ? write_trace(request, &row) : status;
+        status = status == DAO_OK && request->settings->trace_out != NULL ? write_trace(request, &row) : status;
         dao_simulation_finish(&row.run.simulation);
     }
     return status;
