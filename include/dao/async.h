@@ -47,9 +47,9 @@ DAO_BEGIN_DECLS
  *         dao_alloc(); DAO_ERR_BACKEND if the stream could not be made to wait.
  *
  * Any number of a device's streams may be used in this way. The first 62 wait only for those that freed the
- * block they get. The others share what is known of them: each waits for what all of them have freed so far
- * as soon as it gets a block that any of them freed, and while one of them is being captured, what they have
- * freed since goes to nobody. A stream that is destroyed makes room for a new one among the 62.
+ * block they get. Streams beyond these share one record: each waits for everything that any of them has freed
+ * so far, as soon as it gets a block that one of them freed. While one of them is being captured, nobody gets
+ * what they have freed since. A stream that is destroyed makes room for a new one among the 62.
  *
  * Threads: any. Waits: only for the device, when memory is short; on a stream that is being captured, for the
  * streams that still use the block it gets. Cost: as dao_alloc(), and a backend call or two if another stream

@@ -84,19 +84,20 @@ DAO_API DAO_NODISCARD dao_status_t dao_command_list_least_capacity(const dao_com
                                                                    size_t *out_bytes);
 
 /**
- * Plans the step that a list describes before it runs for the first time, and takes tensors to where the plan
- * begins: so call it once those that live on from step to step have their contents. The first run follows the
- * plan. So does a step of the same kernels that is pushed between dao_executor_step_begin() and
- * dao_executor_step_end(): a list may be made to describe it, planned, and destroyed without a run. Its
- * temporaries may be other tensors then: those that the list discards, and whose handles are dropped before
- * this call, do not live on after the step; those that dao_command_list_write() writes first are written
- * anew. A step that goes on otherwise than it was described leaves its plan, as a learnt one does.
+ * Plans a list's step before its first run, and moves tensors to where the plan starts. Call it after the
+ * tensors that live on from step to step have their contents. The first run follows the plan.
  *
- * Times are those of dao_kernel_t::cost_ns, until they are measured: the plan is made anew where they were
- * wrong. The link is measured first if no step has shown it: some copies of up to 16 MiB. What fits on the
- * device as a whole, beside pinned tensors that it does not use, gets no plan. A step that was not ended ends
- * here. An executor knows 8 steps: a ninth takes the place of the one that has not run for longest, or was
- * described first, whose plan goes with it.
+ * - The list need not run itself. A step of the same kernels that is pushed between dao_executor_step_begin()
+ *   and dao_executor_step_end() follows the plan as well, and the list may be destroyed before. Temporaries
+ *   of that step may be other tensors: those that the list discards, and whose handles are dropped before
+ *   this call, do not live on after the step; those that dao_command_list_write() writes first are written
+ *   anew. A step that goes on otherwise than it was described leaves its plan, as a learnt one does.
+ * - Times are those of dao_kernel_t::cost_ns until they are measured; where they were wrong the plan is made
+ *   anew. The link is measured here if no step has shown it: some copies of up to 16 MiB.
+ * - A step that fits on the device as a whole, beside pinned tensors that it does not use, gets no plan.
+ * - A step that was not ended ends here.
+ * - An executor knows 8 steps. A ninth takes the place of the one that has not run for longest, or was
+ *   described first, and whose plan goes with it.
  *
  * @param list        Borrowed; nothing of it runs.
  * @param work_limit  As that of dao_swap_plan_config_t: 0 looks for a plan until none better is found, 1

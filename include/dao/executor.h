@@ -98,18 +98,18 @@ typedef struct dao_kernel {
     /** Device time that its work takes, as far as the program knows; 0: not known. Prefetching goes by it: a
         wrong one costs time, nothing else. */
     uint64_t cost_ns;
-    /** NULL, or for each operand the bytes that its access is about; the address is that of the tensor's, or
-       view's, first byte all the same. The kernel touches no others. Without a plan only these move: those
-       that it reads and that are not on the device come, and of a tensor that leaves what was written goes to
-       the host, where the rest still is. Of several spans of a tensor the bytes between them count, too. A
-       WRITE of some bytes keeps the others; those of a tensor without a content become zeros. A plan moves
-       whole tensors, and is followed only where that takes no longer. */
+    /** NULL, or for each operand the bytes that the kernel touches; it touches no others. The address that it
+       gets is still that of the tensor's, or view's, first byte. Without a plan only these bytes move: those
+       that it reads and that are not on the device come, and when the tensor leaves, what was written goes to
+       the host, where the rest still is. If a kernel names several spans of one tensor, the bytes between
+       them count too. A WRITE of some bytes keeps the others; those of a tensor without a content become
+       zeros. A plan moves whole tensors, and is followed only where that takes no longer. */
     const dao_span_t *spans;
     uint32_t flags; /**< DAO_KERNEL_REPEATABLE or 0 */
     /** Which compute stream the kernel runs on, below dao_executor_config_t::stream_count. Kernels of one
-       stream run in the order in which they were pushed. Kernels of two run beside each other but where both
-       name a tensor and one of them writes it: the later one waits on the device for the earlier one. What
-       two of them share besides their operands is the program's to order. */
+       stream run in the order in which they were pushed. Kernels of different streams may overlap, unless
+       both name a tensor and one of them writes it: then the later one waits, on the device, for the earlier
+       one. What two of them share besides their operands is the program's to order. */
     uint32_t stream_index;
 } dao_kernel_t;
 
@@ -184,7 +184,7 @@ typedef struct dao_executor_config {
     bool check_repeatable;
     /** Learn no steps, see dao_executor_step_begin(). on_demand and DAO_POLICY_USER learn none either. */
     bool without_plans;
-    /** Where plans put tensors. BEST: in pages where the device maps them and the plan is shorter for it.
+    /** Where plans put tensors. BEST: in pages, if the device can map them and the step is faster for it.
        PAGES: also where mapping takes long, as on the cpu backend; where pages cannot be mapped at several
        addresses addresses are static all the same, and the log says so.
        dao_executor_stats_t::paged_plan_count tells. */

@@ -24,17 +24,18 @@ typedef enum dao_file_engine {
 #undef DAO_FILE_ENGINE_ENUMERATOR
 } dao_file_engine_t;
 
-/** Settings of a file tier. Without a directory there is none: then those of reads are of sources alone. */
+/** Settings of a file tier. Without a directory there is none; the engine, the limit of reads and the latency
+    then apply to sources (dao/source.h) only. */
 typedef struct dao_file_config {
     /** Where the unnamed file is created; copied. NULL: no file tier, and no limits of one. */
     const char *directory;
     /** Most bytes of tensors in it, at most 1 TiB; 0: what its file system has free of that. */
     uint64_t limit_bytes;
-    uint64_t in_bytes_per_second;  /**< limit of reads, of sources (dao/source.h) too; 0: none */
+    uint64_t in_bytes_per_second;  /**< limit of reads, also of sources; 0: none */
     uint64_t out_bytes_per_second; /**< limit of writes; 0: none */
     /** Added to each read and write. In virtual time they take this and bytes / speed. */
     uint64_t latency_ns;
-    dao_file_engine_t engine; /**< likewise also of sources */
+    dao_file_engine_t engine; /**< also of sources */
 } dao_file_config_t;
 
 /**

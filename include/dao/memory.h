@@ -126,12 +126,12 @@ DAO_API size_t dao_used_device(dao_device_place_t place); /**< dao_used() of a d
 #endif
 
 /**
- * Releases cached memory of a place that holds no live block: to the backend, or on the host to the system.
- * On a device with page mapping that is every whole free page (of 2 MiB; of more where a place
- * may take above 64 GiB), else every free segment. Freed small blocks that other threads keep (cached_bytes
- * in dao/stats.h) are taken from them, but where the system has no membarrier(2), and from a thread that is
- * in a call of this place: those stay, and what they lie in with them, until such a thread takes or frees a
- * small block there, trims, or ends.
+ * Releases a place's cached memory, which holds no live block: to the backend, or on the host to the system.
+ * On a device with page mapping that is every whole free page (2 MiB, or more where a place may exceed
+ * 64 GiB), else every free segment. Small freed blocks that other threads keep (cached_bytes in dao/stats.h)
+ * are taken from them first. Those of a thread stay, and what they lie in with them, while the thread is
+ * inside a call of this place, and where the system has no membarrier(2): until that thread next takes or
+ * frees a small block there, trims, or ends.
  *
  * @param place               Whose cached memory is released.
  * @param keep_bytes          Bytes that may stay cached; 0 releases all that can be.

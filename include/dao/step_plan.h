@@ -58,29 +58,40 @@ typedef enum dao_step_plan_worker {
 typedef struct dao_step_plan_config {
     dao_step_plan_mode_t mode;
     dao_step_plan_worker_t worker;
-    void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user); /**< for WORKER_SUBMIT, as in
-                               dao_planner_config_t */
+    /** For WORKER_SUBMIT, as in dao_planner_config_t. */
+    void (*submit)(dao_plan_run_func_t run, void *argument, void *submit_user);
     void *submit_user;
-    uint32_t start_step; /**< steps that go by before the first is recorded; else DAO_STEP_PLAN_START */
-    uint32_t stop_step;  /**< from this one on nothing is learnt, and what was learnt is used; else
-                             DAO_STEP_PLAN_STOP; 0: never */
-    uint32_t
-        stable_count;   /**< a plan is used once more than this many steps in a row have left it unchanged; 0:
-                                DAO_STEP_PLAN_STABLE, else after the first, unless max_count says otherwise */
-    uint32_t max_count; /**< or after more than so many recorded steps; 0: DAO_STEP_PLAN_MAX, else no limit */
-    uint32_t allocation_count; /**< of a step, room for which is made at the start; 0 is 65,536. A step with
-                               more takes memory for them as it goes */
-    uint32_t
-        margin; /**< allocations by which every life is planned longer, for threads that free in any order */
-    size_t smallest_bytes;    /**< smaller requests go to the usual allocator; 0 is 1, with bins 32 KiB + 1 */
-    dao_plan_method_t method; /**< of the planner, for offsets */
-    uint64_t work_limit;      /**< of the planner; 0 is DAO_STEP_PLAN_WORK_DEFAULT */
-    bool uses_tags;    /**< the tag of a block is its key, where no other one is set. Tags are numbers of a
-                         process: a plan is loaded by one that makes its tags in the same order */
-    bool records_time; /**< wall times, too, for dao_step_plan_walk() */
-    bool defers_frees; /**< frees in a step, of blocks of steps, are done at its end */
-    bool prefault;     /**< host memory: the arena's pages are touched when it is made, where the system has a
-                          call for it (Linux 5.14) */
+    /** Steps that go by before the first is recorded; 0: DAO_STEP_PLAN_START, else none. */
+    uint32_t start_step;
+    /** From this step on nothing is learnt, and what was learnt is used; 0: DAO_STEP_PLAN_STOP, else
+       never. */
+    uint32_t stop_step;
+    /** A plan is used once more than this many steps in a row have left it unchanged; 0:
+       DAO_STEP_PLAN_STABLE, else after the first, unless max_count says otherwise. */
+    uint32_t stable_count;
+    /** A plan is also used after more than so many recorded steps; 0: DAO_STEP_PLAN_MAX, else no limit. */
+    uint32_t max_count;
+    /** Allocations of a step, room for which is made at the start; 0: 65,536. A step with more takes memory
+       for them as it goes. */
+    uint32_t allocation_count;
+    /** Allocations by which every life is planned longer, for threads that free in any order. */
+    uint32_t margin;
+    /** Smaller requests go to the usual allocator; 0: 1, with bins 32 KiB + 1. */
+    size_t smallest_bytes;
+    /** Of the planner, for offsets. */
+    dao_plan_method_t method;
+    /** Of the planner; 0: DAO_STEP_PLAN_WORK_DEFAULT. */
+    uint64_t work_limit;
+    /** The tag of a block is its key, where no other one is set. Tags are numbers of a process: a plan is
+        loaded by one that makes its tags in the same order. */
+    bool uses_tags;
+    /** Wall times, too, for dao_step_plan_walk(). */
+    bool records_time;
+    /** Frees in a step, of blocks of steps, are done at its end. */
+    bool defers_frees;
+    /** Host memory: the arena's pages are touched when it is made, where the system has a call for it (Linux
+        5.14). */
+    bool prefault;
 } dao_step_plan_config_t;
 
 /** Most allocations of a step that can be recorded. */

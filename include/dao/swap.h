@@ -185,9 +185,12 @@ typedef enum dao_swap_stream {
 
 #define DAO_SWAP_STREAM_COUNT 5u
 
-/** What an operation waits for: on each stream the first done[stream] operations of this step. For done <= 0
-    the count goes back from the step's start: 0 is all of the step before, -1 all of it but the last one.
-    DAO_SWAP_NO_WAIT: nothing.
+/** What an operation waits for on each stream, where done[stream] is:
+
+    - n > 0: the first n operations of this step;
+    - 0: all operations of the step before;
+    - -n: all operations of the step before, but its last n;
+    - DAO_SWAP_NO_WAIT: none.
 
     Kernels are counted over all compute streams, in their order in the step. Of those that
     done[DAO_SWAP_STREAM_COMPUTE] counts, the ones on compute stream 0 are waited for; of those that
