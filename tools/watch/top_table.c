@@ -100,7 +100,7 @@ static void print_place(const dao_look_t *look, const dao_score_row_t *row)
     }
     if (stats->slow_count > 0) {
         line = (line_t){.count = 0};
-        (void)printf("           %s slow calls, %s misses; grew %s time%s, %s beside pieces, %s by streams\n",
+        (void)printf("           %s slow calls, %s misses; grew %s time%s (fragmentation %s, streams %s)\n",
                      number(&line, (double)stats->slow_count), number(&line, (double)stats->miss_count),
                      number(&line, (double)stats->grow_count), stats->grow_count == 1 ? "" : "s",
                      number(&line, (double)stats->grow_pieces_count),
