@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All arithmetic is in integers, so results are exact and the same everywhere. */
 #include "base/numbers/units.h"
-#include "base/report/assert.h"
 
 #include "base/report/error.h"
 
@@ -148,8 +147,8 @@ dao_status_t dao_units_parse_time(const char *text, uint64_t *out_ns)
     return parse(text, time_units, "", "nanoseconds, or with us, ms, s", out_ns);
 }
 
-/* Returns the least value that is shown in units[i], i > 0. A little less would round to 1000.0 of the unit
-   below. */
+/* Returns the least value that is shown in units[i], i > 0. A little less would round to 1000.0, or 1024.0,
+   of the unit below. */
 static uint64_t shown_from(const unit_t *units, size_t i)
 {
     uint64_t before = units[i - 1].factor;
@@ -185,15 +184,21 @@ static const char *format(uint64_t value, const unit_t *units, size_t unit_count
         (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%" PRIu64 " %s%s", value, units[i].text, suffix);
         return out_text;
     }
-    uint64_t tenth = units[i].factor / 10;
-    DAO_ASSERT(tenth > 0);
-    uint64_t tenth_count = value / tenth + (value % tenth >= tenth / 2 ? 1 : 0);
+    uint64_t factor = units[i].factor; /* ten times which is below 2^64 */
+    uint64_t tenth_count = value / factor * 10 + (value % factor * 10 + factor / 2) / factor;
     (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 " %s%s", tenth_count / 10,
                    tenth_count % 10, units[i].text, suffix);
     return out_text;
 }
 
-static const unit_t shown_bytes[] = {
+static const unit_t shown_bytes[] = {{"B", 1},
+                                     {"KiB", KIB},
+                                     {"MiB", KIB *KIB},
+                                     {"GiB", KIB *KIB *KIB},
+                                     {"TiB", KIB *KIB *KIB *KIB},
+                                     {"PiB", KIB *KIB *KIB *KIB *KIB},
+                                     {"EiB", KIB *KIB *KIB *KIB *KIB *KIB}};
+static const unit_t shown_rates[] = {
     {"B", 1}, {"kB", KB}, {"MB", KB *KB}, {"GB", KB *KB *KB}, {"TB", KB *KB *KB *KB}};
 static const unit_t shown_times[] = {{"ns", 1}, {"us", KB}, {"ms", KB *KB}, {"s", KB *KB *KB}};
 
@@ -204,7 +209,7 @@ const char *dao_units_format_bytes(uint64_t bytes, char out_text[DAO_UNITS_TEXT_
 
 const char *dao_units_format_rate(uint64_t bytes_per_second, char out_text[DAO_UNITS_TEXT_BYTES])
 {
-    return format(bytes_per_second, shown_bytes, sizeof(shown_bytes) / sizeof(shown_bytes[0]), "/s",
+    return format(bytes_per_second, shown_rates, sizeof(shown_rates) / sizeof(shown_rates[0]), "/s",
                   out_text);
 }
 

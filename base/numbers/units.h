@@ -28,7 +28,8 @@ DAO_NODISCARD dao_status_t dao_units_parse_switch(const char *text, uint64_t *ou
 /* Bytes that hold any text of dao_units_format_*(). */
 #define DAO_UNITS_TEXT_BYTES 32
 
-/* Write a text for people, such as "181.1 MB", "8.0 GB/s", "2.9 ms". They give out_text. */
+/* Write a text for people, such as "172.7 MiB", "8.0 GB/s", "2.9 ms": sizes by powers of 1024, as memory has
+   them, rates by powers of 1000, as links have. They give out_text. */
 const char *dao_units_format_bytes(uint64_t bytes, char out_text[DAO_UNITS_TEXT_BYTES]);
 const char *dao_units_format_rate(uint64_t bytes_per_second, char out_text[DAO_UNITS_TEXT_BYTES]);
 const char *dao_units_format_time(uint64_t ns, char out_text[DAO_UNITS_TEXT_BYTES]);

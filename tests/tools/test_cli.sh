@@ -438,7 +438,7 @@ expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacit
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
 expect 1 "needs" simulate "$small_step" --capacity 1MB
 printf 'dao-step 1\ntensor a 2199023255552\nop f 10 >a\nend\n' >"$folder/huge.dao"
-expect 1 "huge.dao: a device of 1.6 TB cannot be simulated" simulate "$folder/huge.dao" --capacity 75%
+expect 1 "huge.dao: a device of 1.5 TiB cannot be simulated" simulate "$folder/huge.dao" --capacity 75%
 expect 1 "huge.dao: the buffers take more than" convert "$folder/huge.dao" -o "$folder/huge.pickle"
 expect 4 "Largest kernel 2.0 TiB: below 2.0 TiB nothing helps" fit "$folder/huge.dao" --memory 8GiB
 expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s

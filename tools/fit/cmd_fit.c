@@ -17,6 +17,7 @@
 
 #include "allocators/range/range.h"
 #include "base/memory/host.h"
+#include "base/numbers/units.h"
 #include "base/report/error.h"
 #include "base/report/format.h"
 
@@ -25,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SENTENCE_BYTES = 768, SIZE_BYTES = 24 };
+enum { SENTENCE_BYTES = 768 };
 
 typedef struct settings {
     uint64_t memory_bytes, reserve_bytes, rate, host_bytes, slow_down;
@@ -241,18 +242,6 @@ static dao_status_t answer_swap(const settings_t *settings, const dao_step_trace
 
 /* ---- the sentence ---- */
 
-static const char *size_of(uint64_t size_bytes, char text[SIZE_BYTES])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)size_bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++) {
-        value /= 1024;
-    }
-    (void)snprintf(text, SIZE_BYTES, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-    return text;
-}
-
 /* By how much longer than its kernels a step takes, in percent. */
 static double slower(const answer_t *answer, uint64_t step_ns)
 {
@@ -271,22 +260,24 @@ DAO_PRINTF(2, 3) static void say(char sentence[SENTENCE_BYTES], const char *form
 
 static void say_memory(const answer_t *answer, char sentence[SENTENCE_BYTES])
 {
-    char peak[SIZE_BYTES], planned[SIZE_BYTES], torch[SIZE_BYTES];
+    char peak[DAO_UNITS_TEXT_BYTES], planned[DAO_UNITS_TEXT_BYTES], torch[DAO_UNITS_TEXT_BYTES];
     bool is_lower = answer->torch_fits && answer->torch.peak_bytes > answer->capacity_bytes;
     say(sentence, "%s Live peak %s; planned %s; as PyTorch's allocator would hold it %s%s.",
-        is_fitting(answer) ? "Yes." : "No.", size_of(answer->peak_bytes, peak),
-        size_of(answer->planned_bytes, planned), size_of(answer->torch.peak_bytes, torch),
+        is_fitting(answer) ? "Yes." : "No.", dao_units_format_bytes(answer->peak_bytes, peak),
+        dao_units_format_bytes(answer->planned_bytes, planned),
+        dao_units_format_bytes(answer->torch.peak_bytes, torch),
         is_lower                                    ? ", or less by giving back what it caches"
         : is_fitting(answer) && !answer->torch_fits ? ", which does not fit: it has to be planned"
                                                     : "");
     if (answer->reserved_bytes > 0) {
-        say(sentence, " It held %s when the file was written.", size_of(answer->reserved_bytes, peak));
+        say(sentence, " It held %s when the file was written.",
+            dao_units_format_bytes(answer->reserved_bytes, peak));
     }
 }
 
 static void say_swap(const settings_t *settings, const answer_t *answer, char sentence[SENTENCE_BYTES])
 {
-    char size[SIZE_BYTES], largest[SIZE_BYTES];
+    char size[DAO_UNITS_TEXT_BYTES], largest[DAO_UNITS_TEXT_BYTES];
     if (!answer->has_step) {
         say(sentence,
             " Whether swapping helps the file cannot say: it does not tell which operator uses what. "
@@ -309,10 +300,11 @@ static void say_swap(const settings_t *settings, const answer_t *answer, char se
     if (answer->has_wish) {
         say(sentence, " For %+.1f %% swapping needs %s.",
             100 * ((double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS - 1),
-            size_of(answer->wish.capacity_bytes + settings->reserve_bytes, size));
+            dao_units_format_bytes(answer->wish.capacity_bytes + settings->reserve_bytes, size));
     }
-    say(sentence, " Largest kernel %s: below %s nothing helps.", size_of(answer->swap.least_bytes, largest),
-        size_of(answer->swap.least_bytes + settings->reserve_bytes, size));
+    say(sentence, " Largest kernel %s: below %s nothing helps.",
+        dao_units_format_bytes(answer->swap.least_bytes, largest),
+        dao_units_format_bytes(answer->swap.least_bytes + settings->reserve_bytes, size));
 }
 
 /* ---- the table ---- */

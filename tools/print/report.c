@@ -6,6 +6,7 @@
 #include "tools/base/progress.h"
 #include "tools/print/json_string.h"
 
+#include "base/numbers/units.h"
 #include "base/text/printable.h"
 
 #include <json-c/json.h>
@@ -203,16 +204,12 @@ int dao_report_end(dao_report_t *report)
 
 const char *dao_report_size(uint64_t size_bytes, char out_text[DAO_REPORT_SIZE_BYTES])
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    double value = (double)size_bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++) {
-        value /= 1024;
-    }
-    int length = snprintf(out_text, DAO_REPORT_SIZE_BYTES, "%" PRIu64, size_bytes);
-    if (unit > 0 && length > 0) {
-        (void)snprintf(out_text + length, DAO_REPORT_SIZE_BYTES - (size_t)length, " (%.1f %s)", value,
-                       units[unit]);
+    char text[DAO_UNITS_TEXT_BYTES];
+    if (size_bytes < 1024) {
+        (void)snprintf(out_text, DAO_REPORT_SIZE_BYTES, "%" PRIu64, size_bytes);
+    } else {
+        (void)snprintf(out_text, DAO_REPORT_SIZE_BYTES, "%" PRIu64 " (%s)", size_bytes,
+                       dao_units_format_bytes(size_bytes, text));
     }
     return out_text;
 }

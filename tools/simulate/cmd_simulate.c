@@ -349,6 +349,11 @@ static double seconds(uint64_t ns)
     return (double)ns / 1e9;
 }
 
+static double mebibytes(uint64_t size_bytes)
+{
+    return (double)size_bytes / 1048576;
+}
+
 /* Step over bound. A step whose kernels have no times may have a bound of 0, and then there is none. */
 static bool has_ratio(const row_t *row)
 {
@@ -438,14 +443,14 @@ static void report_head(request_t *request, const row_t *row)
     request->has_first = dao_output_columns() >= COLUMNS_WITH_FIRST;
     request->has_again =
         dao_output_columns() >= COLUMNS_WITH_AGAIN && (request->scheme == NULL || row->run.runs_again);
-    (void)printf("\n%-15s %7s %8s %10s %10s %6s", "scheme", "of peak", "MB", "step ms", "bound ms", "ratio");
+    (void)printf("\n%-15s %7s %8s %10s %10s %6s", "scheme", "of peak", "MiB", "step ms", "bound ms", "ratio");
     if (request->has_first) {
         (void)printf(" %10s", "first ms");
     }
     if (request->has_again) {
         (void)printf(" %10s", "again ms");
     }
-    (void)printf(" %8s %8s\n", "MB in", "MB out");
+    (void)printf(" %8s %8s\n", "MiB in", "MiB out");
     request->has_head = true;
 }
 
@@ -461,7 +466,7 @@ static void print_row(request_t *request, const row_t *row)
         report_head(request, row);
     }
     (void)printf("%-15s %6.1f%% %8.1f %10.3f %10.3f %6s", row->scheme->name,
-                 100 * fraction_of(request, row->run.capacity_bytes), (double)row->run.capacity_bytes / 1e6,
+                 100 * fraction_of(request, row->run.capacity_bytes), mebibytes(row->run.capacity_bytes),
                  seconds(simulation->step_ns) * 1e3, seconds(row->bound.step_ns) * 1e3, ratio);
     if (request->has_first) {
         (void)printf(" %10.3f", seconds(simulation->first_step_ns) * 1e3);
@@ -471,7 +476,7 @@ static void print_row(request_t *request, const row_t *row)
     } else if (request->has_again) {
         (void)printf(" %10s", "-");
     }
-    (void)printf(" %8.1f %8.1f\n", (double)simulation->in_bytes / 1e6, (double)simulation->out_bytes / 1e6);
+    (void)printf(" %8.1f %8.1f\n", mebibytes(simulation->in_bytes), mebibytes(simulation->out_bytes));
     if (request->slow_down > 0) {
         dao_output_say(
             "the smallest capacity with which steps take at most %.3f times their kernels: here %.3f",
@@ -569,7 +574,8 @@ static dao_status_t run_row(request_t *request, const dao_scheme_t *scheme, uint
     dao_progress_add(1);
     if (status == DAO_OK) {
         status = report_row(request, &row);
-        status = status == DAO_OK && request->settings->trace_out != NULL ? write_trace(request, &row) : status;
+        status =
+            status == DAO_OK && request->settings->trace_out != NULL ? write_trace(request, &row) : status;
         dao_simulation_finish(&row.run.simulation);
     }
     return status;

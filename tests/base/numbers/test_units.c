@@ -210,11 +210,13 @@ static void texts_are_for_people(void)
 {
     shows(dao_units_format_bytes, 0, "0 B");
     shows(dao_units_format_bytes, 999, "999 B");
-    shows(dao_units_format_bytes, 1000, "1.0 kB");
-    shows(dao_units_format_bytes, 181100000, "181.1 MB");
-    shows(dao_units_format_bytes, UINT64_C(4000000000), "4.0 GB");
-    shows(dao_units_format_bytes, UINT64_C(2500000000000), "2.5 TB");
-    shows(dao_units_format_bytes, UINT64_MAX, "18446744.1 TB");
+    shows(dao_units_format_bytes, 1023, "1023 B");
+    shows(dao_units_format_bytes, 1024, "1.0 KiB");
+    shows(dao_units_format_bytes, 1280, "1.3 KiB"); /* half up */
+    shows(dao_units_format_bytes, 362281164, "345.5 MiB");
+    shows(dao_units_format_bytes, UINT64_C(8) << 30, "8.0 GiB");
+    shows(dao_units_format_bytes, UINT64_C(5) << 39, "2.5 TiB");
+    shows(dao_units_format_bytes, UINT64_MAX, "16.0 EiB");
     shows(dao_units_format_rate, UINT64_C(8000000000), "8.0 GB/s");
     shows(dao_units_format_rate, 12, "12 B/s");
     shows(dao_units_format_rate, UINT64_MAX, "18446744.1 TB/s");
@@ -228,9 +230,10 @@ static void texts_are_for_people(void)
 
 static void rounding_reaches_the_next_unit(void)
 {
-    shows(dao_units_format_bytes, 999949, "999.9 kB");
-    shows(dao_units_format_bytes, 999999, "1.0 MB");
-    shows(dao_units_format_bytes, UINT64_C(999999999999), "1.0 TB");
+    shows(dao_units_format_bytes, 1048524, "1023.9 KiB");
+    shows(dao_units_format_bytes, 1048525, "1.0 MiB");
+    shows(dao_units_format_bytes, (UINT64_C(1) << 40) - 1, "1.0 TiB");
+    shows(dao_units_format_rate, 999949, "999.9 kB/s");
     shows(dao_units_format_rate, 999999999, "1.0 GB/s");
     shows(dao_units_format_time, 999999, "1.0 ms");
     shows(dao_units_format_time, 999999999, "1.0 s");

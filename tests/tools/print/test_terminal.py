@@ -182,9 +182,9 @@ class Commands(unittest.TestCase):
             file.writelines(f"op f{i} 10 <x{i - 1} >x{i}\n" for i in range(1, 9))
             file.writelines(f"op b{i} 10 <x{i} -x{i}\n" for i in range(8, -1, -1))
             file.write("end\n")
-        again = "first ms +again ms +MB in"
+        again = "first ms +again ms +MiB in"
         for columns, scheme, head in ((120, "hybrid", again), (120, "all", again),
-                                      (120, "online", "first ms +MB in"), (80, "hybrid", "ratio +MB in")):
+                                      (120, "online", "first ms +MiB in"), (80, "hybrid", "ratio +MiB in")):
             with self.subTest(columns=columns, scheme=scheme):
                 simulate = Terminal(self, "simulate", step, "--scheme", scheme, columns=columns)
                 self.assertEqual(simulate.end(), 0)
