@@ -65,7 +65,7 @@ class ThreeCommands(unittest.TestCase):
 
         fit = self.command("fit", self.path, "--memory", "8GiB")
         self.assertEqual(fit["peak_bytes"], peak_bytes)
-        self.assertTrue(fit["sentence"].startswith("Yes."), fit["sentence"])
+        self.assertTrue(fit["sentence"].startswith("It fits: "), fit["sentence"])
 
         page = self.path + ".html"
         shown = self.command("report", self.path, "-o", page)

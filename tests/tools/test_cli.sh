@@ -103,7 +103,7 @@ narrow() {
 }
 narrow 0 "ratio" simulate "$folder/names.dao" --scheme all --capacity 80%
 narrow 0 "in encoder.0.self_attention" simulate "$folder/names.dao" --explain --capacity 80%
-narrow 3 "With swapping yes" fit "$folder/names.dao" --memory 12MB
+narrow 3 "With swapping it fits" fit "$folder/names.dao" --memory 12MB
 narrow 0 "policies: " plan "$folder/names.dao" --method bins
 narrow 0 "bins" plan "$folder/names.dao" --method all
 narrow 0 "written" report "$folder/names.dao" -o "$folder/names.html"
@@ -123,9 +123,10 @@ narrow 0 "ratio" run "$folder/names.dao" --capacity 80%
 narrow 0 "step" replay "$trace/mobilenet_v2.4.events.csv"
 
 # Does it fit?
-expect 0 "Yes. Live peak 13.5 MiB; planned 13.5 MiB" fit "$folder/names.dao" --memory 8GiB --reserve 600MiB
-expect 3 "No. Live peak 13.5 MiB" fit "$folder/names.dao" --memory 13MB
-expect 3 "With swapping yes: +" fit "$folder/names.dao" --memory 12MB --link 25GB/s --json
+expect 0 "It fits: it needs 13.5 MiB if its memory is planned (13.5 MiB live" \
+    fit "$folder/names.dao" --memory 8GiB --reserve 600MiB
+expect 3 "It does not fit: it needs 13.5 MiB" fit "$folder/names.dao" --memory 13MB
+expect 3 "With swapping it fits, within " fit "$folder/names.dao" --memory 12MB --link 25GB/s --json
 has sentence
 has slow_down
 # With pages, as dao simulate takes them: a step that takes twice as long at static addresses.
@@ -140,11 +141,11 @@ awk 'BEGIN {
     for (i = 6; i >= 1; i--) printf "op b%d 500 *w%d <a%d -a%d\n", i, i, i, i
     print "end"
 }' >"$folder/pages.dao"
-expect 3 "With swapping yes" fit "$folder/pages.dao" --memory 90MiB --link 10GB/s --json
+expect 3 "With swapping it fits" fit "$folder/pages.dao" --memory 90MiB --link 10GB/s --json
 fit_s=$(number step_s)
 expect 0 '"plan"' simulate "$folder/pages.dao" --scheme plan --capacity 90MiB --link-in 10GB/s --json
 [ "$(number step_s)" = "$fit_s" ] || fail "dao fit says $fit_s s"
-expect 4 "With swapping neither" fit "$folder/names.dao" --memory 1MiB
+expect 4 "It does not fit with swapping either" fit "$folder/names.dao" --memory 1MiB
 cat >"$folder/pure.dao" <<'END'
 dao-step 1
 tensor a 8388608
@@ -156,7 +157,7 @@ op h 100 pure <b >c -b
 op i 100 <c <a -c -a
 end
 END
-expect 3 "With swapping and recomputing yes: +25.0 % (bound +" \
+expect 3 "With recomputing as well a step then takes 25.0 % longer (no plan" \
     fit "$folder/pure.dao" --memory 17MiB --link 1GB/s --json
 has again_slow_down
 # The step with operators that run again is a file that all commands read, and takes what its plan says.
@@ -191,8 +192,9 @@ expect 2 "--memory SIZE or --device DEVICE is missing" fit "$trace"
 expect 2 "--reserve leaves nothing" fit "$trace" --memory 1GiB --reserve 1GiB
 expect 2 '"h300" is no device: there are' fit "$trace" --device h300
 printf 'id,lower,upper,size\na,0,3,4096\nb,1,2,8192\n' >"$folder/x.csv"
-expect 4 "Whether swapping helps the file cannot say" fit "$folder/x.csv" --memory 8KiB
-expect 0 "Yes. Live peak 12.0 KiB; planned 12.0 KiB" fit "$folder/x.csv" --memory 4MiB
+expect 4 "so whether it fits with swapping is not known" fit "$folder/x.csv" --memory 8KiB
+expect 0 "It fits: it needs 12.0 KiB if its memory is planned (12.0 KiB live" \
+    fit "$folder/x.csv" --memory 4MiB
 for option in "--link 1GB/s" "--host 1GiB" "--slow-down 1.2"; do
     # shellcheck disable=SC2086 # words
     expect 1 "x.csv: ${option%% *} is for a step: this does not tell which" fit "$folder/x.csv" \
@@ -440,7 +442,8 @@ expect 1 "needs" simulate "$small_step" --capacity 1MB
 printf 'dao-step 1\ntensor a 2199023255552\nop f 10 >a\nend\n' >"$folder/huge.dao"
 expect 1 "huge.dao: a device of 1.5 TiB cannot be simulated" simulate "$folder/huge.dao" --capacity 75%
 expect 1 "huge.dao: the buffers take more than" convert "$folder/huge.dao" -o "$folder/huge.pickle"
-expect 4 "Largest kernel 2.0 TiB: below 2.0 TiB nothing helps" fit "$folder/huge.dao" --memory 8GiB
+expect 4 "The largest kernel uses 2.0 TiB: with less than 2.0 TiB nothing helps." \
+    fit "$folder/huge.dao" --memory 8GiB --json
 expect 1 "to copy in and out what each kernel uses" simulate "$gpt" --link-in 1B/s
 expect 0 "script-async" simulate "$small_step" --scheme all --host 1KB
 expect 1 'kernel "38th:clone" (number 38)' simulate "$trace" --scheme lru --host 1KB

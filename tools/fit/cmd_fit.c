@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SENTENCE_BYTES = 768 };
+enum { SENTENCE_BYTES = 1024 };
 
 typedef struct settings {
     uint64_t memory_bytes, reserve_bytes, rate, host_bytes, slow_down;
@@ -262,17 +262,26 @@ static void say_memory(const answer_t *answer, char sentence[SENTENCE_BYTES])
 {
     char peak[DAO_UNITS_TEXT_BYTES], planned[DAO_UNITS_TEXT_BYTES], torch[DAO_UNITS_TEXT_BYTES];
     bool is_lower = answer->torch_fits && answer->torch.peak_bytes > answer->capacity_bytes;
-    say(sentence, "%s Live peak %s; planned %s; as PyTorch's allocator would hold it %s%s.",
-        is_fitting(answer) ? "Yes." : "No.", dao_units_format_bytes(answer->peak_bytes, peak),
+    say(sentence,
+        "%s: it needs %s if its memory is planned (%s live at the peak), and %s under PyTorch's allocator%s.",
+        is_fitting(answer) ? "It fits" : "It does not fit",
         dao_units_format_bytes(answer->planned_bytes, planned),
+        dao_units_format_bytes(answer->peak_bytes, peak),
         dao_units_format_bytes(answer->torch.peak_bytes, torch),
-        is_lower                                    ? ", or less by giving back what it caches"
-        : is_fitting(answer) && !answer->torch_fits ? ", which does not fit: it has to be planned"
+        is_lower                                    ? ", or less where that gives back what it caches"
+        : is_fitting(answer) && !answer->torch_fits ? ", which does not fit"
                                                     : "");
     if (answer->reserved_bytes > 0) {
-        say(sentence, " It held %s when the file was written.",
+        say(sentence, " It had taken %s when the file was written.",
             dao_units_format_bytes(answer->reserved_bytes, peak));
     }
+}
+
+/* How much longer a step of the point takes, and than what it cannot be less. */
+static void say_point(const answer_t *answer, const dao_fit_point_t *point, char sentence[SENTENCE_BYTES])
+{
+    say(sentence, " a step then takes %.1f %% longer (no plan can do better than %.1f %%).",
+        slower(answer, point->step_ns), slower(answer, point->bound_ns));
 }
 
 static void say_swap(const settings_t *settings, const answer_t *answer, char sentence[SENTENCE_BYTES])
@@ -280,29 +289,33 @@ static void say_swap(const settings_t *settings, const answer_t *answer, char se
     char size[DAO_UNITS_TEXT_BYTES], largest[DAO_UNITS_TEXT_BYTES];
     if (!answer->has_step) {
         say(sentence,
-            " Whether swapping helps the file cannot say: it does not tell which operator uses what. "
-            "A recorded step does (docs/formats.md).");
+            " The file does not say which operator uses what, so whether it fits with swapping is not "
+            "known: record a step (docs/formats.md).");
         return;
     }
     if (answer->is_stopped && !answer->swaps) {
         say(sentence, " Whether it fits with swapping or recomputing is not known.");
     } else if (answer->swaps && answer->has_times) {
-        say(sentence, " With swapping yes: %+.1f %% (bound %+.1f %%).", slower(answer, answer->here.step_ns),
-            slower(answer, answer->here.bound_ns));
+        say(sentence, " With swapping it fits, within %s;",
+            dao_units_format_bytes(answer->here.capacity_bytes, size));
+        say_point(answer, &answer->here, sentence);
     } else {
-        say(sentence, answer->swaps ? " With swapping yes; how slow the file cannot say: it has no times."
-                                    : " With swapping neither.");
+        say(sentence, answer->swaps
+                          ? " With swapping it fits; the file has no times, so how slow it is then is "
+                            "not known."
+                          : " It does not fit with swapping either.");
     }
     if (answer->has_again) {
-        say(sentence, " With swapping and recomputing yes: %+.1f %% (bound %+.1f %%).",
-            slower(answer, answer->again.step_ns), slower(answer, answer->again.bound_ns));
+        say(sentence,
+            answer->swaps ? " With recomputing as well" : " With swapping and recomputing it fits;");
+        say_point(answer, &answer->again, sentence);
     }
     if (answer->has_wish) {
-        say(sentence, " For %+.1f %% swapping needs %s.",
+        say(sentence, " For a step at most %.1f %% longer swapping needs %s.",
             100 * ((double)settings->slow_down / (double)DAO_OPTION_MILLIONTHS - 1),
             dao_units_format_bytes(answer->wish.capacity_bytes + settings->reserve_bytes, size));
     }
-    say(sentence, " Largest kernel %s: below %s nothing helps.",
+    say(sentence, " The largest kernel uses %s: with less than %s nothing helps.",
         dao_units_format_bytes(answer->swap.least_bytes, largest),
         dao_units_format_bytes(answer->swap.least_bytes + settings->reserve_bytes, size));
 }
@@ -316,7 +329,8 @@ static void report_point(dao_report_t *report, const answer_t *answer)
     dao_report_time(report, "bound_s", "at least", answer->here.bound_ns);
     if (answer->has_times) {
         double compute_ns = (double)answer->swap.compute_ns;
-        dao_report_ratio(report, "slow_down", "times its kernels", (double)answer->here.step_ns / compute_ns);
+        dao_report_ratio(report, "slow_down", "step / kernel time",
+                         (double)answer->here.step_ns / compute_ns);
         dao_report_ratio(report, "bound_slow_down", NULL, (double)answer->here.bound_ns / compute_ns);
     }
     dao_report_bytes(report, "bytes_in", "copied in", answer->here.in_bytes);
@@ -328,7 +342,7 @@ static void report_again(dao_report_t *report, const answer_t *answer)
     double compute_ns = (double)answer->swap.compute_ns;
     dao_report_time(report, "again_step_s", "a step, recomputing", answer->again.step_ns);
     dao_report_time(report, "again_bound_s", "at least", answer->again.bound_ns);
-    dao_report_ratio(report, "again_slow_down", "times its kernels",
+    dao_report_ratio(report, "again_slow_down", "step / kernel time",
                      (double)answer->again.step_ns / compute_ns);
     dao_report_ratio(report, "again_bound_slow_down", NULL, (double)answer->again.bound_ns / compute_ns);
     dao_report_count(report, "again_count", "kernels run again", answer->again.again_count);
@@ -390,7 +404,7 @@ static int report_answer(const settings_t *settings, const dao_step_trace_t *tra
     dao_report_bytes(&report, "peak_bytes", "peak", answer->peak_bytes);
     dao_report_bytes(&report, "planned_bytes", "planned", answer->planned_bytes);
     dao_report_bytes(&report, "torch_bytes", "PyTorch reserves", answer->torch.peak_bytes);
-    dao_report_flag(&report, "torch_fits", "that fits", answer->torch_fits);
+    dao_report_flag(&report, "torch_fits", "PyTorch fits", answer->torch_fits);
     dao_report_bytes(&report, "reserved_bytes", answer->reserved_bytes > 0 ? "it had reserved" : NULL,
                      answer->reserved_bytes);
     if (answer->has_step) {

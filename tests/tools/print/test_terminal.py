@@ -163,7 +163,8 @@ class Commands(unittest.TestCase):
         self.assertEqual(fit.end(), 130)
         self.check_clean(fit.text)
         said = " ".join(fit.text[fit.text.rindex(CLEAN):].split())
-        self.assertRegex(said, r"No\. Live peak .* With swapping yes: \+[\d.]+ % .* Ctrl-C ended the search")
+        self.assertRegex(said, r"It does not fit: .* With swapping it fits, within .* [\d.]+ % longer .* "
+                               r"Ctrl-C ended the search")
         self.assertRegex(fit.text, r"a step +\d+\.\d+ ms")
 
     def test_a_plan_that_runs_kernels_again_tells_its_percent(self):
