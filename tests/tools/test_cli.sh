@@ -145,7 +145,7 @@ expect 3 "With swapping it fits" fit "$folder/pages.dao" --memory 90MiB --link 1
 fit_s=$(number step_s)
 expect 0 '"plan"' simulate "$folder/pages.dao" --scheme plan --capacity 90MiB --link-in 10GB/s --json
 [ "$(number step_s)" = "$fit_s" ] || fail "dao fit says $fit_s s"
-expect 4 "It does not fit with swapping either" fit "$folder/names.dao" --memory 1MiB
+expect 4 "It does not fit with swapping" fit "$folder/names.dao" --memory 1MiB
 cat >"$folder/pure.dao" <<'END'
 dao-step 1
 tensor a 8388608
