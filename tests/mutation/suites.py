@@ -6,7 +6,8 @@ AddressSanitizer and UndefinedBehaviorSanitizer in it, since the suites run with
 taken: so what is not freed is seen as well.
 
 Each suite is run once without a mutant: that says whether it passes, what it takes, and which functions it
-enters (reach.py). It is kept in suites.json for as long as libdao.so and the suite stay as they are."""
+enters (reach.py). It is kept in suites.json for as long as libdao.so and the suite stay as they are. A suite
+that is long even so is left out: what whole programs see, shorter ones see as well."""
 import glob
 import json
 import os
@@ -20,15 +21,16 @@ import time
 import reach
 
 # Bounds on a suite that a mutant keeps from ending. Reaching one is a failure of the suite.
-BOUND_TIMES = 10  # what it takes without a mutant,
-BOUND_SECONDS = 10  # and this, since what is short cannot be measured well
-FIRST_SECONDS = 600  # before it is known what it takes
+CPU_TIMES = 3  # of the processor what it takes without a mutant,
+CPU_SECONDS = 4  # and this, since what is short cannot be measured well
+WAIT_TIMES, WAIT_SECONDS = 10, 10  # the same for who waits, as others use the machine as well
+FIRST_SECONDS = 600  # to wait before it is known what it takes
+LONGEST_SECONDS = 20  # of the processor: a suite that takes more without a mutant is not run once a mutant
 DATA_BYTES = 16 << 30
 CHECKS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 CHECKS_LIBRARY = "libasan.so"
 CHECKS_OPTIONS = f"hard_rss_limit_mb={DATA_BYTES >> 20}:allocator_may_return_null=1"
-# Suites of whole programs that are too long to run once a mutant; what they see, shorter ones see as well.
-NOT_RUN = {"test_schedules", "test_executor_faults"}
+STRIP = ["-Wl,--strip-debug"]  # most of what the linker does is about what no suite reads
 
 # Whose suites see a layer as its callers do.
 ABOVE = {"base": ("allocators", "planning", "runtime", "tools"), "allocators": ("runtime", "tools"),
@@ -36,8 +38,8 @@ ABOVE = {"base": ("allocators", "planning", "runtime", "tools"), "allocators": (
 
 
 class Build:
-    def __init__(self, root, folder, scratch):
-        self.root, self.folder, self.scratch = root, folder, scratch
+    def __init__(self, root, folder, scratch, longest=LONGEST_SECONDS):
+        self.root, self.folder, self.scratch, self.longest = root, folder, scratch, longest
         os.makedirs(scratch, exist_ok=True)
         with open(os.path.join(folder, "compile_commands.json")) as file:
             self.compiles = {os.path.relpath(entry["file"], root): shlex.split(entry["command"])
@@ -66,7 +68,7 @@ class Build:
 
     def kept_for(self):
         return [os.stat(path).st_mtime_ns for path in (os.path.join(self.folder, "libdao.so"), __file__)] + \
-            sorted(self.reach.sources)
+            sorted(self.reach.sources) + [self.longest]
 
     def time_of(self, suite):
         """When the suite was built."""
@@ -100,11 +102,12 @@ class Build:
         return suite if suite in self.tests else suite + "_loopback"
 
     def suites_of(self, source):
-        """Its own suite, without and with the loopback driver, those of its room, of the rooms around it, of
+        """Its own suites, with the loopback driver and without, those of its room, of the rooms around it, of
         its layer, then of those that stand on it; short ones first."""
         room, name = os.path.split(source)
-        own = f"test_{name[:-2]}"
-        groups = [[self.name_of(own)], [own + "_loopback"], self.suites_in(room, True)]
+        near = self.suites_in(room, True)
+        own = f"_{name[:-2]}"  # test_NAME, or test_plan_NAME where the room's sources all are of plans
+        groups = [[suite for suite in near if suite.endswith(own)], [f"test{own}_loopback"], near]
         while os.path.dirname(room):
             room = os.path.dirname(room)
             groups.append(self.suites_in(room, False))
@@ -113,7 +116,7 @@ class Build:
         found = []
         for group in groups:
             for suite in sorted(group, key=self.cost_of):
-                if suite in self.tests and suite not in found and suite not in NOT_RUN:
+                if suite in self.tests and suite not in found:
                     found.append(suite)
         return found
 
@@ -136,8 +139,8 @@ class Build:
         return target if result.returncode == 0 else None
 
     def library(self, objects, name, more=()):
-        """Links libdao.so with an object in the place of each source's own, by source, and more objects;
-        returns its path, or None if it cannot be linked."""
+        """Links libdao.so with an object in the place of each source's own, by source, and more words for the
+        linker; returns its path, or None if it cannot be linked."""
         instead = {self.compiles[source][self.compiles[source].index("-o") + 1]: target
                    for source, target in objects.items()}
         library = os.path.join(self.scratch, name + ".so")
@@ -151,7 +154,7 @@ class Build:
         """The library of a mutant; None if the text is no program."""
         name = "checked" if is_checked else "mutant"
         target = self.compile(source, text, name, is_checked)
-        return target and self.library({source: target}, name, CHECKS if is_checked else [])
+        return target and self.library({source: target}, name, STRIP + (CHECKS if is_checked else []))
 
     def outcome(self, suite, library, is_checked, bounds, variables=None):
         """Runs a suite with a library that it loads first, or its own (None), and more `variables` of the
@@ -173,8 +176,8 @@ class Build:
                 environment.update(line.split("=", 1) for line in each["value"])
             if each["name"] == "WORKING_DIRECTORY":
                 directory = each["value"]
-        environment["LD_PRELOAD"] = ":".join(each for each in (self.checks if is_checked else None, library)
-                                             if each)
+        first = (self.checks if is_checked else None, library, environment.get("LD_PRELOAD"))
+        environment["LD_PRELOAD"] = ":".join(each for each in first if each)
         environment["ASAN_OPTIONS"] = CHECKS_OPTIONS
         process = subprocess.Popen(test["command"], cwd=directory, env=environment, preexec_fn=bound,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -191,17 +194,19 @@ class Build:
             process.wait()
 
     def run_plain(self, suite):
-        """What a suite does without a mutant. One that bounds its own memory fails with checks."""
+        """What a suite does without a mutant. One that bounds its own memory, or has a malloc() of its own,
+        fails with checks."""
         found = {"changed": self.time_of(suite)}
         for is_checked in (True, False) if self.checks else (False,):
             before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-            outcome = self.outcome(suite, self.reach.library, is_checked, (FIRST_SECONDS, FIRST_SECONDS),
+            outcome = self.outcome(suite, self.reach.library, is_checked, (self.longest + 1, FIRST_SECONDS),
                                    self.reach.variables())
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             found.update(passes=outcome == "passed", is_checked=is_checked, enters=self.reach.entered(),
                          wall=time.monotonic() - begin,
                          cpu=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-            if found["passes"]:
+            found["is_long"] = found["cpu"] >= self.longest
+            if found["passes"] or found["is_long"]:
                 break
         return found
 
@@ -216,7 +221,7 @@ class Build:
         """Whether a suite that passes without a mutant fails with one. One that is late is held against
         itself there and then: the machine may have become slow, not the code."""
         plain = self.plain[suite]
-        bounds = [int(BOUND_TIMES * plain[of]) + BOUND_SECONDS for of in ("cpu", "wall")]
+        bounds = [int(CPU_TIMES * plain["cpu"]) + CPU_SECONDS, WAIT_TIMES * plain["wall"] + WAIT_SECONDS]
         outcome = self.outcome(suite, library, plain["is_checked"], bounds)
         if outcome == "late":
             return self.outcome(suite, None, plain["is_checked"], bounds) == "passed"
@@ -228,7 +233,9 @@ class Build:
         libraries = {}
         for suite in self.suites_of(source):
             plain = self.plain_of(suite)
-            if not plain["passes"] or not self.reach.may_see(plain["enters"], source, line):
+            if not plain["passes"] or plain["is_long"]:
+                continue
+            if not self.reach.may_see(plain["enters"], source, line):
                 continue
             is_checked = plain["is_checked"]
             if is_checked not in libraries:
@@ -239,4 +246,9 @@ class Build:
 
     def lost(self):
         """Suites that did not pass without a mutant, and so could see none."""
-        return sorted(suite for suite, plain in self.plain.items() if not plain["passes"])
+        return sorted(suite for suite, plain in self.plain.items()
+                      if not plain["passes"] and not plain["is_long"])
+
+    def left_out(self):
+        """Suites that are too long to run once a mutant."""
+        return sorted(suite for suite, plain in self.plain.items() if plain["is_long"])

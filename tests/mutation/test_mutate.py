@@ -70,6 +70,7 @@ class Suites(unittest.TestCase):
     def test_its_own_suite_comes_first(self):
         self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
         self.assertEqual(self.build.suites_of("allocators/slab/slab.c")[0], "test_slab")
+        self.assertEqual(self.build.suites_of("planning/offsets/methods/greedy.c")[0], "test_plan_greedy")
         self.assertIn("test_allocators_loopback", self.build.suites_of("allocators/slab/slab.c"))
         self.assertEqual(self.build.suites_of("runtime/handles/share.c")[:2],
                          ["test_share", "test_share_loopback"])
@@ -92,7 +93,8 @@ class Suites(unittest.TestCase):
 
     def test_only_suites_that_enter_the_function_are_run(self):
         ran = []
-        self.build.plain_of = lambda suite: {"passes": True, "is_checked": False, "enters": []}
+        self.build.plain_of = lambda suite: {"passes": True, "is_long": False, "is_checked": False,
+                                             "enters": []}
         self.build.fails = lambda suite, library: ran.append(suite)
         self.assertIsNone(self.killer(self.text, self.line_of(IN_A_FUNCTION)))
         self.assertEqual(ran, [])
@@ -122,10 +124,30 @@ class Suites(unittest.TestCase):
     def test_a_suite_that_fails_anyway_kills_nothing_and_is_told(self):
         self.build.plain = {}
         self.build.plain_of = lambda suite: self.build.plain.setdefault(
-            suite, {"passes": suite != "test_units", "is_checked": False, "enters": []})
+            suite, {"passes": suite != "test_units", "is_long": False, "is_checked": False, "enters": []})
         self.build.fails = lambda suite, _: suite == "test_units"
         self.assertIsNone(self.killer(self.text))
         self.assertEqual(self.build.lost(), ["test_units"])
+
+    def test_a_long_suite_is_not_run_once_a_mutant_and_is_told(self):
+        self.build.longest = 1
+        self.build.tests["test_long"] = {"command": ["sh", "-c", "while :; do :; done"]}
+        self.build.time_of, self.build.plain = lambda suite: 0, {}
+        long = self.build.run_plain("test_long")
+        self.assertTrue(long["is_long"])
+        ran = []
+        self.build.plain_of = lambda suite: self.build.plain.setdefault(suite, long)
+        self.build.fails = lambda suite, library: ran.append(suite)
+        self.assertIsNone(self.killer(self.text))
+        self.assertEqual(ran, [])
+        self.assertIn("test_units", self.build.left_out())
+        self.assertEqual(self.build.lost(), [])
+
+    def test_what_a_suite_preloads_stays(self):
+        self.build.tests["test_preloads"] = {
+            "command": ["sh", "-c", "case $LD_PRELOAD in *of_the_library:its_own) exit 0; esac; exit 1"],
+            "properties": [{"name": "ENVIRONMENT", "value": ["LD_PRELOAD=its_own"]}]}
+        self.assertEqual(self.build.outcome("test_preloads", "of_the_library", False, (10, 60)), "passed")
 
     def test_a_late_suite_kills_only_where_it_is_in_time_without_the_change(self):
         is_slow = True
