@@ -135,7 +135,6 @@ static void a_handle_keeps_its_stream(void)
     CU_ASSERT_EQUAL(dao_trim(device, 0, NULL), DAO_OK);
 }
 
-#if defined(DAO_FAULTS)
 /* As dao_free_async() does, whoever owns the block. */
 static void a_release_keeps_to_the_fast_path(void)
 {
@@ -157,6 +156,7 @@ static void a_release_keeps_to_the_fast_path(void)
     }
 }
 
+#if defined(DAO_FAULTS)
 static void handles_survive_any_missing_resource(void)
 {
     for (int i = 0; i < PLACE_COUNT; i++) {
