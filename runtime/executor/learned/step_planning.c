@@ -176,9 +176,16 @@ static void submit(dao_step_learner_t *learner, dao_known_step_t *known)
     hand_in(learner, known, job);
 }
 
+static void measure_less_often(dao_known_step_t *known)
+{
+    uint32_t steps = known->measure_steps == 0 ? DAO_STEP_LEARNER_MEASURE_STEPS : 2 * known->measure_steps;
+    known->measure_steps = (uint32_t)dao_smaller(steps, DAO_STEP_LEARNER_MEASURE_STEPS_MAX);
+}
+
 /* A new plan was measured. It stays if the step is as quick as with the former one; else that comes back, and
-   is taken to be made with what is known now. Where kernels take other times the two cannot be compared: the
-   new one stays. */
+   is taken to be made with what is known now, and it is looked at half as often: figures of the link depend
+   on the plan, and would have the same new one made at once. Where kernels take other times the two cannot be
+   compared: the new one stays. */
 static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *known)
 {
     dao_compiled_plan_t *former = known->former;
@@ -192,17 +199,12 @@ static void compare_with_former(dao_step_learner_t *learner, dao_known_step_t *k
         former->basis = known->plan->basis;
         known->new_plan = former;
         known->is_returning = true;
-        known->next_measure = known->seen_count + 2;
+        known->next_measure = known->seen_count + known->measure_steps;
+        measure_less_often(known);
         learner->engine->stats.plan_dropped_count++;
         return;
     }
     dao_compiled_plan_destroy(former);
-}
-
-static void measure_less_often(dao_known_step_t *known)
-{
-    uint32_t steps = known->measure_steps == 0 ? DAO_STEP_LEARNER_MEASURE_STEPS : 2 * known->measure_steps;
-    known->measure_steps = (uint32_t)dao_smaller(steps, DAO_STEP_LEARNER_MEASURE_STEPS_MAX);
 }
 
 static_assert(DAO_STEP_LEARNER_PROOFS == 3, "of three, the middle one is found");
