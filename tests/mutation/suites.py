@@ -34,7 +34,8 @@ STRIP = ["-Wl,--strip-debug"]  # most of what the linker does is about what no s
 
 # Whose suites see a layer as its callers do.
 ABOVE = {"base": ("allocators", "planning", "runtime", "tools"), "allocators": ("runtime", "tools"),
-         "planning": ("runtime/executor", "tools"), "runtime": ("tools", "integrations")}
+         "planning": ("allocators/step_plan", "runtime/executor", "tools"),
+         "runtime": ("tools", "integrations")}
 
 
 class Build:

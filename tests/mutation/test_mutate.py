@@ -71,6 +71,7 @@ class Suites(unittest.TestCase):
         self.assertEqual(self.build.suites_of(SOURCE)[0], "test_units")
         self.assertEqual(self.build.suites_of("allocators/slab/slab.c")[0], "test_slab")
         self.assertEqual(self.build.suites_of("planning/offsets/methods/greedy.c")[0], "test_plan_greedy")
+        self.assertIn("test_planned", self.build.suites_of("planning/steps/script.c"))
         self.assertIn("test_allocators_loopback", self.build.suites_of("allocators/slab/slab.c"))
         self.assertEqual(self.build.suites_of("runtime/handles/share.c")[:2],
                          ["test_share", "test_share_loopback"])
