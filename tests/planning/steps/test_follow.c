@@ -101,11 +101,33 @@ static void a_program_that_leaves_most_out_is_found_again(void)
     CU_ASSERT_TRUE(ask_from(first) >= (COUNT - first) / 2);
 }
 
+static void every_key_has_a_place(void)
+{
+    dao_lifetimes_t recording;
+    dao_script_t *keyed = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_lifetimes_init(&recording, 1), DAO_OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        dao_lifetime_t item = {.size_bytes = DAO_LIFETIME_UNIT_BYTES, .key = 1 + i};
+        CU_ASSERT_EQUAL(dao_lifetimes_add(&recording, &item), i);
+    }
+    CU_ASSERT_EQUAL_FATAL(dao_script_create(COUNT, &keyed), DAO_OK);
+    dao_script_fill(keyed, &recording, DAO_LIFETIME_OPEN);
+    CU_ASSERT_EQUAL_FATAL(dao_script_index(keyed), DAO_OK);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const dao_script_key_t *found = &keyed->keys[dao_script_key_slot(keyed, 1 + i)];
+        CU_ASSERT(found->key == 1 + i && found->first == i);
+    }
+    CU_ASSERT_EQUAL(keyed->keys[dao_script_key_slot(keyed, 1 + COUNT)].key, 0);
+    dao_script_destroy(keyed);
+    dao_lifetimes_finish(&recording);
+}
+
 static CU_TestInfo tests[] = {
     {"every request is its entry in each pass", every_request_is_its_entry_in_each_pass},
     {"what is new costs no other its entry", what_is_new_costs_no_other_its_entry},
     {"a resized request is its entry", a_resized_request_is_its_entry},
     {"a program that leaves most out is found again", a_program_that_leaves_most_out_is_found_again},
+    {"every key has a place", every_key_has_a_place},
     CU_TEST_INFO_NULL,
 };
 

@@ -140,6 +140,22 @@ static void the_best_fit_is_the_smallest_hole(void)
     }
 }
 
+/* While the other one is there, the second buffer uses its bytes from the fifth on: those lie behind it. */
+static void what_a_gap_leaves_free_is_used(void)
+{
+    static const dao_plan_gap_t gap = {.buffer = 1, .begin_time = 0, .end_time = 1, .high_byte = 4};
+    const dao_plan_greedy_config_t config = {.order = DAO_PLAN_ORDER_START};
+    uint64_t offsets[2];
+    uint32_t pools[2];
+    memset(&plan, 0, sizeof(plan));
+    plan.problem =
+        (dao_plan_problem_t){.buffers = plan.buffers, .buffer_count = 2, .gaps = &gap, .gap_count = 1};
+    plan.buffers[0] = (dao_plan_buffer_t){.end_time = 1, .size_bytes = 10, .fixed_offset = DAO_PLAN_NOWHERE};
+    plan.buffers[1] = (dao_plan_buffer_t){.end_time = 3, .size_bytes = 8, .fixed_offset = DAO_PLAN_NOWHERE};
+    CU_ASSERT_EQUAL_FATAL(place(&config, UINT32_MAX, offsets, pools), DAO_OK);
+    CU_ASSERT(offsets[0] == 0 && offsets[1] == 6);
+}
+
 static void it_ends_once_too_much_is_left_out(void)
 {
     static const dao_plan_pool_t pool = {.capacity_bytes = 10};
@@ -194,6 +210,7 @@ static CU_TestInfo tests[] = {
      by_start_into_the_lowest_hole_is_what_the_model_does},
     {"every order and slice makes a valid layout", every_order_and_slice_makes_a_valid_layout},
     {"the best fit is the smallest hole", the_best_fit_is_the_smallest_hole},
+    {"what a gap leaves free is used", what_a_gap_leaves_free_is_used},
     {"it ends once too much is left out", it_ends_once_too_much_is_left_out},
     {"it lives with want of memory", it_lives_with_want_of_memory},
     CU_TEST_INFO_NULL,

@@ -50,6 +50,23 @@ static void keys_are_sorted_and_equal_ones_keep_their_order(void)
     }
 }
 
+/* Where nothing differs, nothing is moved, whatever lies behind the keys. */
+static void equal_keys_need_no_scratch(void)
+{
+    for (uint32_t count = 0; count < 3; count++) {
+        dao_plan_work_t work = dao_plan_work_unlimited();
+        memset(scratch, 0xa5, sizeof(scratch[0]));
+        for (uint32_t i = 0; i < 3; i++) {
+            keys[i] = (dao_plan_key_t){.key = i < count ? 7 : 1, .value = i};
+        }
+        dao_plan_sort_keys(keys, scratch, count, &work);
+        CU_ASSERT_EQUAL(((const unsigned char *)scratch)[0], 0xa5);
+        for (uint32_t i = 0; i < 3; i++) {
+            CU_ASSERT(keys[i].key == (i < count ? 7u : 1u) && keys[i].value == i);
+        }
+    }
+}
+
 static void spans_are_sorted_by_where_they_begin(void)
 {
     uint64_t random = dao_test_seed("spans", 20261122);
@@ -86,6 +103,7 @@ static void a_cancelled_sort_ends(void)
 
 static CU_TestInfo tests[] = {
     {"keys are sorted and equal ones keep their order", keys_are_sorted_and_equal_ones_keep_their_order},
+    {"equal keys need no scratch", equal_keys_need_no_scratch},
     {"spans are sorted by where they begin", spans_are_sorted_by_where_they_begin},
     {"a cancelled sort ends", a_cancelled_sort_ends},
     CU_TEST_INFO_NULL,

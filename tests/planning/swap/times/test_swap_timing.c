@@ -64,6 +64,7 @@ static void check_order(const swap_pass_t *pass, const dao_swap_timing_t *timing
             CU_ASSERT(moment->free_ns <= moment->taken_ns && moment->taken_ns <= use_ns);
             CU_ASSERT(!is_away || (moment->taken_ns < moment->in_end_ns && moment->in_end_ns <= use_ns));
             CU_ASSERT(!is_away || !moment->is_out || moment->out_end_ns <= moment->free_ns);
+            CU_ASSERT(!is_away || !one->writes || moment->is_out);
         }
     }
 }
