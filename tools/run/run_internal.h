@@ -40,6 +40,7 @@ struct run_kernel {
     uint64_t compute_ns; /* it takes at least this long */
     uint64_t begin_ns, end_ns;
     run_kernel_t *next; /* of the runs again */
+    bool is_again;      /* progress counts the first run alone */
 };
 
 struct run {

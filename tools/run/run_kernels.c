@@ -101,7 +101,7 @@ static void end_kernel(void *user)
         dao_sleep_until(kernel->begin_ns + kernel->compute_ns);
     }
     kernel->end_ns = dao_clock_ns();
-    dao_progress_add(1);
+    dao_progress_add(kernel->is_again ? 0 : 1);
 }
 
 static void run_kernel(void *user)
@@ -145,6 +145,7 @@ static dao_status_t kernel_of(const dao_launch_t *launch, run_kernel_t *kernel, 
         copy->actions[i] = kernel->actions[i];
         copy->actions[i].kernel = copy;
     }
+    copy->is_again = true;
     copy->next = kernel->run->again;
     kernel->run->again = copy;
     *out_kernel = copy;

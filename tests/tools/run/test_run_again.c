@@ -2,6 +2,7 @@
 /* Learnt steps in which operators run again: every run finds what the first one found. */
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"
+#include "tools/base/progress.h"
 #include "tools/run/run_step.h"
 
 #include <inttypes.h>
@@ -149,6 +150,21 @@ static void without_copies_all_that_left_runs_again(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "without copies"));
 }
 
+/* Runs again are no part of what is to be done. */
+static void progress_ends_where_it_should(void)
+{
+    dao_run_config_t config = config_of(CAPACITY_BYTES);
+    config.runs_again = config.copies_nothing = true;
+    config.is_read_back = false; /* the steps are the last phase */
+    dao_progress_start();
+    dao_run_result_t result = run_config(config);
+    uint64_t done = dao_progress_done();
+    dao_progress_stop();
+    CU_ASSERT(result.stats.again_count > 0);
+    CU_ASSERT_EQUAL(done, (uint64_t)(DAO_RUN_LEARN_STEPS + DAO_RUN_ENTER_STEPS + DAO_RUN_FOLLOW_STEPS) *
+                              trace.operator_count);
+}
+
 enum { WEIGHT, SMALL, LARGE, OTHER, TENSORS };
 
 /* `small` is made of the weight and released when `large` has been made of it; then the weight changes. */
@@ -201,6 +217,7 @@ static CU_TestInfo tests[] = {
     {"what may run again is run twice where that is checked", what_may_run_again_is_run_twice},
     {"what runs again finds what it found", what_runs_again_finds_what_it_found},
     {"without copies all that left runs again", without_copies_all_that_left_runs_again},
+    {"progress ends where it should", progress_ends_where_it_should},
     {"what was released is held for a run again", what_was_released_is_held_for_a_run_again},
     CU_TEST_INFO_NULL,
 };
