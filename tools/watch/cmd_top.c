@@ -41,6 +41,12 @@ static const dao_option_t top_options[] = {
     {.name = NULL},
 };
 
+static dao_status_t check_pid(const dao_arguments_t *arguments, void *user)
+{
+    (void)user;
+    return dao_watched_check(arguments->words[0]);
+}
+
 /* Opens the process and looks for the first time. */
 static dao_status_t look_begin(const char *pid_text, dao_watched_t *watched, dao_look_t **out_look)
 {
@@ -124,6 +130,7 @@ const dao_command_t dao_command_top = {
     .options = top_options,
     .most_arguments = 1,
     .settings_bytes = sizeof(settings_t),
+    .check = check_pid,
     .run = run_top,
 };
 
@@ -155,5 +162,6 @@ const dao_command_t dao_command_metrics = {
     .options = metrics_options,
     .most_arguments = 1,
     .settings_bytes = sizeof(settings_t),
+    .check = check_pid,
     .run = run_metrics,
 };

@@ -125,11 +125,20 @@ static int process_open(pid_t pid, dao_watched_t *out_watched)
     return 0;
 }
 
+dao_status_t dao_watched_check(const char *pid_text)
+{
+    pid_t pid;
+    return pid_text == NULL || pid_parse(pid_text, &pid)
+               ? DAO_OK
+               : dao_error(DAO_ERR_INVALID, "\"%s\" is no number of a process", pid_text);
+}
+
 static dao_status_t open_by_text(const char *text, dao_watched_t *out_watched)
 {
     pid_t pid;
-    if (!pid_parse(text, &pid)) {
-        return dao_error(DAO_ERR_INVALID, "\"%s\" is no number of a process", text);
+    dao_status_t status = dao_watched_check(text);
+    if (status != DAO_OK || !pid_parse(text, &pid)) {
+        return status;
     }
     int result = process_open(pid, out_watched);
     switch (result) {

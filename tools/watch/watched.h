@@ -22,6 +22,10 @@ typedef struct dao_watched {
     size_t page_bytes;
 } dao_watched_t;
 
+/* Checks a number of a process as text, which may be NULL; there need not be such a process.
+   DAO_ERR_INVALID. */
+DAO_NODISCARD dao_status_t dao_watched_check(const char *pid_text);
+
 /* Finds a process by its number as text; NULL: the only one that shows its figures. DAO_ERR_INVALID,
    DAO_ERR_IO, with a message that says what to do. */
 DAO_NODISCARD dao_status_t dao_watched_open(const char *pid_text, dao_watched_t *out_watched);

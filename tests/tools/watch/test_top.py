@@ -64,9 +64,9 @@ def dao(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-def refused(text, *arguments):
+def refused(text, *arguments, exit_code=1):
     code, out, err = dao(*arguments)
-    expect(code == 1 and out == "" and text in err, f"{arguments}: {code} {out!r} {err!r}, not {text!r}")
+    expect(code == exit_code and out == "" and text in err, f"{arguments}: {code} {out!r} {err!r}, not {text!r}")
 
 
 def look_until(watched, place):
@@ -168,7 +168,8 @@ def children_and_successors_show_nothing():
         refused("shows no figures", "metrics", watched.pid)
     with Watched(watch="0") as watched:
         refused("DAO_WATCH=1", "top", watched.pid)
-    refused("is no number of a process", "top", "0x12")
+    refused("is no number of a process", "top", "0x12", exit_code=2)
+    refused("is no number of a process", "metrics", "abc", exit_code=2)
 
 
 def other_pages_are_refused():
