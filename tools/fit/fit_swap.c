@@ -43,6 +43,9 @@ dao_status_t dao_fit_swap_init(dao_fit_swap_t *fit, const dao_step_trace_t *trac
 /* Returns the capacity of a point, rounded up to what tensors are aligned to. */
 static uint64_t capacity_of(const dao_fit_swap_t *fit, uint32_t point)
 {
+    if (point == DAO_FIT_ASKED) {
+        return fit->asked_bytes;
+    }
     uint64_t range = fit->peak_bytes > fit->least_bytes ? fit->peak_bytes - fit->least_bytes : 0;
     uint64_t bytes = range / DAO_FIT_GRID * point + range % DAO_FIT_GRID * point / DAO_FIT_GRID;
     return fit->least_bytes +
@@ -124,15 +127,21 @@ static dao_status_t plan_point(dao_fit_swap_t *fit, uint32_t point)
     return status;
 }
 
+/* The points of the grid below a point are those below this one. */
+static uint32_t grid_end(const dao_fit_swap_t *fit, uint32_t point)
+{
+    return point == DAO_FIT_ASKED ? fit->below_asked + 1 : point;
+}
+
 /* The least time of a point and of all below it; if it is stopped, of those that were planned. */
 static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point_t *out_point)
 {
     dao_fit_point_t best = {.step_ns = UINT64_MAX};
     uint64_t first_bound_ns = 0;
-    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, point + 1);
+    dao_progress_phase(PHASE, DAO_PROGRESS_UNIT_PARTS, grid_end(fit, point) + 1);
     dao_status_t status = find_bound(fit, point, &first_bound_ns);
     uint64_t bound_ns = first_bound_ns;
-    for (uint32_t at = point; status == DAO_OK && bound_ns < best.step_ns; at--) {
+    for (uint32_t at = point; status == DAO_OK && bound_ns < best.step_ns; at = grid_end(fit, at) - 1) {
         status = plan_point(fit, at);
         dao_progress_add(1);
         if (status == DAO_OK && fit->planned[at].step_ns < best.step_ns) {
@@ -141,22 +150,31 @@ static dao_status_t find_best(dao_fit_swap_t *fit, uint32_t point, dao_fit_point
         if (at == 0) {
             break;
         }
-        status = status == DAO_OK ? find_bound(fit, at - 1, &bound_ns) : status;
+        status = status == DAO_OK ? find_bound(fit, grid_end(fit, at) - 1, &bound_ns) : status;
     }
     best.bound_ns = first_bound_ns;
     *out_point = best;
     return status != DAO_OK ? status : best.step_ns == UINT64_MAX ? DAO_ERR_LIMIT : DAO_OK;
 }
 
-/* The largest point that a capacity has room for. False: it has none for the largest kernel. */
-static bool find_point(const dao_fit_swap_t *fit, uint64_t capacity_bytes, uint32_t *out_point)
+/* The point of a capacity, or of the peak. False: there is no room for the largest kernel. */
+static bool find_point(dao_fit_swap_t *fit, uint64_t capacity_bytes, uint32_t *out_point)
 {
     uint32_t point = DAO_FIT_GRID;
     while (point > 0 && capacity_of(fit, point) > capacity_bytes) {
         point--;
     }
+    if (capacity_of(fit, point) > capacity_bytes) {
+        return false;
+    }
     *out_point = point;
-    return capacity_of(fit, point) <= capacity_bytes;
+    if (point < DAO_FIT_GRID && capacity_of(fit, point) < capacity_bytes) {
+        fit->is_planned[DAO_FIT_ASKED] = fit->is_planned[DAO_FIT_ASKED] && fit->asked_bytes == capacity_bytes;
+        fit->asked_bytes = capacity_bytes;
+        fit->below_asked = point;
+        *out_point = DAO_FIT_ASKED;
+    }
+    return true;
 }
 
 dao_status_t dao_fit_swap_at(dao_fit_swap_t *fit, uint64_t capacity_bytes, dao_fit_point_t *out_point)
@@ -186,7 +204,7 @@ static dao_status_t find_lowest(const dao_fit_swap_t *fit, uint32_t point, uint6
 {
     dao_status_t status = DAO_OK;
     uint64_t bound_ns = 0;
-    *out_lowest = point;
+    *out_lowest = grid_end(fit, point);
     while (status == DAO_OK && *out_lowest > 0) {
         status = find_bound_again(fit, *out_lowest - 1, &bound_ns);
         if (status != DAO_OK || bound_ns >= step_ns) {
@@ -232,12 +250,13 @@ dao_status_t dao_fit_swap_again_at(dao_fit_swap_t *fit, uint64_t capacity_bytes,
     if (status == DAO_OK) {
         status = find_lowest(fit, point, best.step_ns, &lowest);
     }
-    if (status == DAO_OK && lowest < point) {
+    uint32_t end = grid_end(fit, point);
+    if (status == DAO_OK && lowest < end) {
         dao_progress_phase(PHASE_AGAIN ", for less memory", DAO_PROGRESS_UNIT_PARTS,
-                           (uint64_t)(point - lowest) * DAO_RECOMPUTE_PROGRESS_PARTS);
+                           (uint64_t)(end - lowest) * DAO_RECOMPUTE_PROGRESS_PARTS);
     }
-    for (uint32_t at = point; at-- > lowest && status == DAO_OK;) {
-        status = plan_again(fit, at, point - at - 1, &best);
+    for (uint32_t at = end; at-- > lowest && status == DAO_OK;) {
+        status = plan_again(fit, at, end - at - 1, &best);
     }
     *out_point = best;
     out_point->bound_ns = bound_ns;

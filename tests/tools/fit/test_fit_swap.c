@@ -95,6 +95,7 @@ static void a_point_is_what_simulate_says(void)
     CU_ASSERT_EQUAL(run.simulation.step_ns, point.step_ns);
     CU_ASSERT_EQUAL(run.simulation.in_bytes, point.in_bytes);
     CU_ASSERT_TRUE(point.bound_ns <= point.step_ns);
+    CU_ASSERT_TRUE(point.step_ns <= simulate("plan", fit.peak_bytes / 2, 0).simulation.step_ns);
     CU_ASSERT_EQUAL_FATAL(dao_fit_swap_at(&fit, fit.peak_bytes / 2, &sketch), DAO_OK);
     run = simulate("plan", sketch.capacity_bytes, DAO_FIT_PLAN_WORK);
     CU_ASSERT_EQUAL(run.simulation.step_ns, sketch.step_ns);
