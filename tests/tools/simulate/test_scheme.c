@@ -2,6 +2,8 @@
 /* Plans of one step for several capacities: with what is known of less memory, more of it is never slower. */
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/suite.h"
+#include "tools/model/step_problem.h"
+#include "tools/read/step/read_step.h"
 #include "tools/simulate/scheme.h"
 
 enum { ROUNDS = 12, CAPACITIES = 7, STEPS = 4 };
@@ -63,8 +65,47 @@ static void more_memory_is_never_slower(void)
     CU_ASSERT(slower_count > 0); /* else nothing is seen here */
 }
 
+static uint64_t step_ns_by(const char *name, const dao_swap_problem_t *problem, const dao_step_trace_t *trace)
+{
+    const dao_scheme_input_t input = {.problem = problem,
+                                      .trace = trace,
+                                      .threshold = DAO_TRACE_NONE,
+                                      .step_count = STEPS,
+                                      .plan_work = DAO_SWAP_WORK_DEFAULT / 10};
+    const dao_scheme_t *scheme = NULL;
+    dao_scheme_run_t run;
+    CU_ASSERT_EQUAL_FATAL(dao_scheme_find(name, &scheme), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(scheme->run(scheme, &input, &run), DAO_OK);
+    uint64_t step_ns = run.simulation.step_ns;
+    dao_simulation_finish(&run.simulation);
+    return step_ns;
+}
+
+/* Caches of all lengths, each of which grows in each step: what was used last goes around with the step, so
+   that by age each goes just before it is needed. A plan moves what does not fit, and hardly more. */
+static void caches_that_nearly_fit_cost_little(void)
+{
+    dao_step_trace_t trace;
+    dao_step_problem_t step;
+    dao_swap_bound_t bound;
+    CU_ASSERT_EQUAL_FATAL(dao_read_step(DAO_TEST_SOURCE_DIR "/examples/traces/decode_kv.tr", NULL, &trace),
+                          DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_step_problem_make(&trace, &step), DAO_OK);
+    step.problem.host = (dao_swap_tier_t){.in_bytes_per_second = UINT64_C(50000000000), .latency_ns = 10000};
+    step.problem.capacity_bytes = DAO_SWAP_SIZE_MAX;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&step.problem, &bound), DAO_OK);
+    step.problem.capacity_bytes = bound.peak_bytes / 10 * 9;
+    CU_ASSERT_EQUAL_FATAL(dao_swap_find_bound(&step.problem, &bound), DAO_OK);
+    uint64_t plan_ns = step_ns_by("plan", &step.problem, &trace);
+    CU_ASSERT(plan_ns < bound.step_ns + bound.step_ns / 4);
+    CU_ASSERT(step_ns_by("lru", &step.problem, &trace) > 5 * plan_ns);
+    dao_step_problem_finish(&step);
+    dao_step_trace_finish(&trace);
+}
+
 static CU_TestInfo tests[] = {
     {"more memory is never slower", more_memory_is_never_slower},
+    {"caches that nearly fit cost little", caches_that_nearly_fit_cost_little},
     CU_TEST_INFO_NULL,
 };
 
