@@ -283,7 +283,8 @@ typedef enum dao_swap_granularity {
 /** Where tensors lie. */
 typedef enum dao_swap_addresses {
     /** In pages or at static addresses, whichever makes the shorter step; static addresses where the device
-        maps no pages. */
+        maps no pages. Both searches share the budget, so that with one of them alone a plan may be some
+        percent shorter. */
     DAO_SWAP_ADDRESSES_BEST = 0,
     DAO_SWAP_ADDRESSES_STATIC = 1, /**< at static addresses */
     DAO_SWAP_ADDRESSES_PAGES = 2,  /**< large tensors in pages, the others at static addresses */
