@@ -52,7 +52,7 @@ for capacity in -5 1e9 lots 64mibs 0x10 . "50 %" % 50%% " 50%" 50.%; do
 done
 expect 2 'no scheme: there are online, learn, hybrid, recompute, plan, described' run "$trace" --scheme best
 expect 2 "are not for a planned step" run "$trace" --scheme plan --policy lru
-expect 2 "--streams is not for --scheme plan, which has one" run "$trace" --scheme plan --streams
+expect 2 "--streams is not for --scheme hybrid, as operators" run "$trace" --scheme hybrid --streams
 expect 2 "--streams is for schemes of the executor and plans of copies, not for --scheme recompute" \
     simulate "$trace" --scheme recompute --streams
 expect 2 "--explain is for kernels one behind the other" simulate "$trace" --streams --explain

@@ -207,10 +207,13 @@ static dao_status_t check_settings(const dao_arguments_t *arguments, void *user)
                          "--policy, --mode, --verify and --check are not for a planned step");
     }
     bool is_of_streams = settings->scheme == SCHEME_ONLINE || settings->scheme == SCHEME_LEARN ||
-                         settings->scheme == SCHEME_DESCRIBED;
+                         settings->scheme == SCHEME_DESCRIBED || settings->scheme == SCHEME_PLAN;
     if (!is_of_streams && settings->config.keeps_streams) {
-        return dao_error(DAO_ERR_INVALID, "--streams is not for --scheme %s, which has one compute stream",
-                         scheme_at(settings->scheme));
+        return dao_error(
+            DAO_ERR_INVALID,
+            "--streams is not for --scheme %s, as operators run again on one stream only: leave it "
+            "out, or take --scheme learn",
+            scheme_at(settings->scheme));
     }
     if (settings->scheme == SCHEME_ONLINE && (settings->is_static || settings->is_paged)) {
         return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, scheme_at(settings->scheme));
@@ -333,6 +336,7 @@ static dao_status_t run_planned(const dao_run_config_t *config, const dao_step_t
                                      .file = config->file,
                                      .time_scale = config->time_scale,
                                      .addresses = config->addresses,
+                                     .keeps_streams = config->keeps_streams,
                                      .spans = config->spans};
     dao_run_plan_result_t result;
     dao_status_t status = dao_run_plan(&planned, trace, &result);

@@ -203,7 +203,7 @@ static dao_status_t launch_planned(uint32_t index, void *const *addresses, void 
     dao_launch_t launch = {
         .name = dao_trace_operator_name(trace, index),
         .index = index,
-        .stream = planned->player.streams[DAO_STREAM_ROLE_COMPUTE],
+        .stream = dao_player_compute(&planned->player, &planned->step.problem.kernels[index]),
         .addresses = addresses,
         .operand_count = planned->step.problem.kernels[index].use_count,
         .workspace = workspace,
@@ -277,8 +277,9 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
     return status != DAO_OK ? dao_error_restore(&error) : DAO_OK;
 }
 
-/* The median of the times between kernels. Few kernels wait for a copy, so it is what the host takes to go on
-   to the next one: the plan counts it as a part of each kernel. */
+/* The median of the times from the end of a kernel, of its own stream or of another one, to the begin of the
+   next. Few kernels wait for a copy, so it is what the host takes to go on to the next one: the plan counts
+   it as a part of each kernel. */
 static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count)
 {
     const run_kernel_t *kernels = planned->run.kernels;
@@ -287,8 +288,15 @@ static dao_status_t measure_dispatch(planned_run_t *planned, uint32_t step_count
     if (gaps_ns == NULL) {
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for the times between %zu kernels", count);
     }
-    for (size_t i = 1; i < count; i++) {
-        gaps_ns[i] = kernels[i].begin_ns - kernels[i - 1].end_ns;
+    uint64_t end_ns[DAO_EXECUTOR_STREAM_COUNT_MAX] = {0}; /* of the last kernel of each stream */
+    for (size_t i = 0; i < count; i++) {
+        uint64_t latest_ns = 0;
+        for (uint32_t stream = 0; stream < planned->run.stream_count; stream++) {
+            bool has_ended = end_ns[stream] <= kernels[i].begin_ns;
+            latest_ns = has_ended ? dao_larger(latest_ns, end_ns[stream]) : latest_ns;
+        }
+        gaps_ns[i] = latest_ns != 0 ? kernels[i].begin_ns - latest_ns : 0;
+        end_ns[kernels[i].stream_index] = kernels[i].end_ns;
     }
     qsort(gaps_ns, count, sizeof(*gaps_ns), compare_times);
     planned->result->dispatch_ns = gaps_ns[count / 2];
@@ -311,6 +319,16 @@ static uint64_t measure_copies(const planned_run_t *planned, int tier_index, dao
     return tier->latency_ns;
 }
 
+/* The end of the last of some steps' kernels, on whichever stream. */
+static uint64_t last_end_ns(const planned_run_t *planned, uint32_t step_count)
+{
+    uint64_t end_ns = 0;
+    for (size_t i = 0; i < step_count * planned->trace->operator_count; i++) {
+        end_ns = dao_larger(end_ns, planned->run.kernels[i].end_ns);
+    }
+    return end_ns;
+}
+
 /* Times of the last half of the steps: theirs, and the means of their kernels, which the problem gets. */
 static void measure_steps(planned_run_t *planned, uint32_t step_count)
 {
@@ -318,8 +336,8 @@ static void measure_steps(planned_run_t *planned, uint32_t step_count)
     size_t count = planned->trace->operator_count;
     uint32_t first = step_count / 2, measured = step_count - first;
     DAO_ASSERT(measured > 0);
-    uint64_t begin_ns = kernels[first * count - 1].end_ns;
-    planned->result->step_ns = (kernels[step_count * count - 1].end_ns - begin_ns) / measured;
+    uint64_t begin_ns = last_end_ns(planned, first);
+    planned->result->step_ns = (last_end_ns(planned, step_count) - begin_ns) / measured;
     planned->result->compute_ns = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t sum_ns = 0;
@@ -378,7 +396,8 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
     result->file_in_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_IN);
     result->file_out_bytes = dao_player_stream_bytes(schedule, DAO_SWAP_STREAM_FILE_OUT);
     planned->run = (run_t){.trace = planned->trace};
-    status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count, false);
+    status = dao_run_prepare_kernels(&planned->run, planned->config->time_scale, step_count,
+                                     planned->config->keeps_streams);
     status = status == DAO_OK ? play(planned, schedule, step_count) : status;
     if (status == DAO_OK) {
         measure_steps(planned, step_count);
@@ -452,6 +471,21 @@ static dao_status_t run_in_context(planned_run_t *planned)
     return status == DAO_OK ? dao_swap_find_bound(problem, &planned->result->bound) : status;
 }
 
+/* Puts the step's kernels on the streams of their operators. */
+static dao_status_t take_streams(planned_run_t *planned)
+{
+    size_t count = planned->trace->operator_count;
+    uint32_t stream_count, *streams = dao_host_calloc(count + 1, sizeof(*streams));
+    dao_status_t status = streams != NULL ? dao_trace_number_streams(planned->trace, streams, &stream_count)
+                                          : dao_error(DAO_ERR_NO_HOST_MEMORY,
+                                                      "no memory for the streams of %zu operators", count);
+    for (size_t i = 0; i < count && status == DAO_OK; i++) {
+        planned->step.kernels[i].stream = streams[i];
+    }
+    dao_host_free(streams);
+    return status;
+}
+
 static dao_status_t run(planned_run_t *planned)
 {
     dao_run_watch_t watch = {.base = NULL};
@@ -459,7 +493,8 @@ static dao_status_t run(planned_run_t *planned)
     if (status != DAO_OK) {
         return status;
     }
-    status = start_context(planned->config, &watch);
+    status = planned->config->keeps_streams ? take_streams(planned) : DAO_OK;
+    status = status == DAO_OK ? start_context(planned->config, &watch) : status;
     if (status == DAO_OK) {
         status = run_in_context(planned);
         dao_error_record_t error;

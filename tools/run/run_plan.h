@@ -18,6 +18,7 @@ typedef struct dao_run_plan_config {
     uint32_t step_count;            /* at least 2; 0: DAO_RUN_PLAN_STEPS_DEFAULT */
     dao_swap_addresses_t addresses; /* as in dao_executor_config_t */
     uint64_t plan_work;             /* as work_limit of dao_swap_plan_config_t */
+    bool keeps_streams;             /* as in dao_run_config_t */
     const dao_backend_ops_t *ops;   /* NULL: the backend of this build */
     dao_run_spans_t *spans;         /* as in dao_run_config_t */
 } dao_run_plan_config_t;

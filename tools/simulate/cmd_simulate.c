@@ -245,8 +245,8 @@ static const dao_option_rule_t rules[] = {
     {"ranks", "shared-host-link", true, RANKS},
     {"shared-host-link", "ranks", true, RANKS},
     {"shared-host-link", "half-duplex", false, "--shared-host-link is for links of full duplex"},
-    {"streams", "explain", false, "--explain is for kernels one behind the other, not for --streams"},
-    {"streams", "slow-down", false, "--slow-down is for kernels one behind the other, not for --streams"},
+    {"streams", "explain", false, "--explain is for kernels one behind the other: leave --streams out"},
+    {"streams", "slow-down", false, "--slow-down is for kernels one behind the other: leave --streams out"},
     DAO_OPTION_ADDRESSES_RULE,
     {.option = NULL},
 };
