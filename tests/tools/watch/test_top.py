@@ -66,7 +66,8 @@ def dao(*arguments):
 
 def refused(text, *arguments, exit_code=1):
     code, out, err = dao(*arguments)
-    expect(code == exit_code and out == "" and text in err, f"{arguments}: {code} {out!r} {err!r}, not {text!r}")
+    is_refused = code == exit_code and out == "" and text in err
+    expect(is_refused, f"{arguments}: {code} {out!r} {err!r}, not {text!r}")
 
 
 def look_until(watched, place):
