@@ -18,7 +18,6 @@
 #include "base/numbers/path.h"
 #include "base/report/error.h"
 
-#include "base/internal_error.h"
 #include "runtime/device/block.h"
 #include "runtime/place/lookup.h"
 
