@@ -2,6 +2,7 @@
 /* All arithmetic is in integers, so results are exact and the same everywhere. */
 #include "base/numbers/units.h"
 
+#include "base/report/assert.h"
 #include "base/report/error.h"
 
 #include <inttypes.h>
@@ -185,6 +186,7 @@ static const char *format(uint64_t value, const unit_t *units, size_t unit_count
         return out_text;
     }
     uint64_t factor = units[i].factor; /* ten times which is below 2^64 */
+    DAO_ASSERT(factor > 0);
     uint64_t tenth_count = value / factor * 10 + (value % factor * 10 + factor / 2) / factor;
     (void)snprintf(out_text, DAO_UNITS_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 " %s%s", tenth_count / 10,
                    tenth_count % 10, units[i].text, suffix);
