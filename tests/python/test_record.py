@@ -313,7 +313,7 @@ class Commands(Case):
         self.assertGreaterEqual(rows[0]["step_s"], rows[0]["compute_s"])
         answer = dao.fit(self.path, "8GiB")
         self.assertEqual(answer["peak_bytes"], recording.peak_bytes)
-        self.assertIn("Yes", answer["sentence"])
+        self.assertIn("It fits", answer["sentence"])
         self.assertIn("sentence", dao.fit(self.path, device="t4"))
         written = self.path + ".csv"
         dao.plan(self.path, o=written)

@@ -36,7 +36,7 @@ for place in $(tail -n +2 "$file" | cut -d, -f3 | sort -u); do
 done
 "$dao" plan "$file" > /dev/null
 "$dao" replay "$file" > /dev/null
-"$dao" fit "$file" --memory 8GiB | grep -q '^Yes' || fail "it does not fit into 8 GiB"
+"$dao" fit "$file" --memory 8GiB | grep -q '^It fits' || fail "it does not fit into 8 GiB"
 
 # A line that was cut off, as of a full disk, is left out.
 head -c $(($(wc -c < "$file") - 20)) "$file" > "$folder/cut.csv"
