@@ -88,7 +88,7 @@ static void a_wait_is_no_cancellation_point(void)
     dao_mutex_finish(&waiting.mutex);
 }
 
-#define FORK_COUNT    100
+#define FORK_COUNT    25
 #define CHILD_SECONDS 300 /* one that hangs has failed */
 
 static dao_mutex_t held = DAO_MUTEX_INITIALIZER(DAO_RANK_LEAF);
@@ -104,6 +104,7 @@ static void *begin_and_end(void *user)
         dao_thread_yield();
         ended_count++;
         dao_mutex_unlock(&held);
+        dao_thread_yield();
     } while (!atomic_load(is_over));
     return NULL;
 }
