@@ -230,9 +230,8 @@ static void enter(dao_file_uring_t *uring, dao_file_job_t *job)
     long sent = syscall(SYS_io_uring_enter, uring->handle, uring->unsent, 1, IORING_ENTER_GETEVENTS, NULL, 0);
     if (sent >= 0) {
         uring->unsent -= (uint32_t)sent;
-        return;
     }
-    if (errno == EINTR) {
+    if (sent >= 0 || errno == EINTR) {
         return;
     }
     if (errno != EAGAIN && errno != EBUSY) {

@@ -79,14 +79,9 @@ static dao_status_t snapshot_write(dao_place_t place, dao_allocator_t *allocator
         status = dao_error(DAO_ERR_IO, "%s: %s", path, strerror(errno));
     } else {
         status = dao_snapshot_write_pickle(snapshot, put, file);
-        int error = errno; /* of put(), if that has failed */
-        int close_error = dao_descriptor_fclose(file, status == DAO_OK);
-        if (status == DAO_OK && close_error != 0) {
-            status = DAO_ERR_IO;
-            error = close_error;
-        }
-        if (status == DAO_ERR_IO) {
-            status = dao_error(status, "%s: it could not be written: %s", path, strerror(error));
+        int error = dao_descriptor_fclose(file, status == DAO_OK);
+        if (error != 0 && (status == DAO_OK || status == DAO_ERR_IO)) {
+            status = dao_error(DAO_ERR_IO, "%s: it could not be written: %s", path, strerror(error));
         }
     }
     dao_snapshot_destroy(snapshot);

@@ -136,9 +136,8 @@ dao_status_t dao_watched_check(const char *pid_text)
 static dao_status_t open_by_text(const char *text, dao_watched_t *out_watched)
 {
     pid_t pid;
-    dao_status_t status = dao_watched_check(text);
-    if (status != DAO_OK || !pid_parse(text, &pid)) {
-        return status;
+    if (!pid_parse(text, &pid)) {
+        return dao_watched_check(text);
     }
     int result = process_open(pid, out_watched);
     switch (result) {
