@@ -50,8 +50,8 @@ typedef struct dao_sim_span {
 
 /* Reports every span of a device's backend as it ends, in the order of the ends, from the thread that moves
    the time. The callback must not call the device. NULL ends the reports. Set it while nothing is queued. */
-typedef void (*dao_sim_watch_t)(const dao_sim_span_t *span, void *user);
-void dao_sim_watch(dao_backend_device_t *device, dao_sim_watch_t watch, void *user);
+typedef void (*dao_sim_span_callback_t)(const dao_sim_span_t *span, void *user);
+void dao_sim_span_callback_set(dao_backend_device_t *device, dao_sim_span_callback_t callback, void *user);
 
 /* Blocks a stream until it is opened; for tests. Destroy it once no stream waits for it. */
 typedef struct dao_sim_gate dao_sim_gate_t;

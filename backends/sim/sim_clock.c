@@ -6,8 +6,8 @@
        end_next     moves the time to the earliest end, and ends all commands that end then
 
    The two alternate until the caller's condition holds. Streams are visited in the order of their creation,
-   so equal calls give equal times. The lock is dropped only for host functions and watchers, with is_moving
-   set: other threads may queue commands meanwhile, but neither move the time nor destroy a stream.
+   so equal calls give equal times. The lock is dropped only for host functions and the span callback, with
+   is_moving set: other threads may queue commands meanwhile, but neither move the time nor destroy a stream.
 
    Invariants: end_ns >= now_ns of every running stream; the stream that uses a wire runs a copy over it. */
 #include "backends/sim/sim_internal.h"
@@ -108,13 +108,13 @@ static void call_function_locked(dao_backend_stream_t *stream, const sim_command
     dao_mutex_lock(&backend->lock);
 }
 
-static void call_watch_locked(dao_backend_t *backend, const dao_sim_span_t *span)
+static void call_span_callback_locked(dao_backend_t *backend, const dao_sim_span_t *span)
 {
-    dao_sim_watch_t watch = backend->watch;
-    void *user = backend->watch_user;
+    dao_sim_span_callback_t callback = backend->span_callback;
+    void *user = backend->span_user;
     dao_mutex_unlock(&backend->lock);
     is_in_function = true;
-    watch(span, user);
+    callback(span, user);
     is_in_function = false;
     dao_mutex_lock(&backend->lock);
 }
@@ -208,8 +208,8 @@ static void end_and_report_locked(dao_backend_stream_t *stream)
     dao_sim_span_t span;
     bool is_span = describe_span(stream, &span);
     end_locked(stream);
-    if (is_span && backend->watch != NULL) {
-        call_watch_locked(backend, &span);
+    if (is_span && backend->span_callback != NULL) {
+        call_span_callback_locked(backend, &span);
     }
 }
 
@@ -275,11 +275,11 @@ uint64_t dao_sim_now_ns(dao_backend_device_t *device)
     return now_ns;
 }
 
-void dao_sim_watch(dao_backend_device_t *device, dao_sim_watch_t watch, void *user)
+void dao_sim_span_callback_set(dao_backend_device_t *device, dao_sim_span_callback_t callback, void *user)
 {
     dao_mutex_lock(&device->backend->lock);
-    device->backend->watch = watch;
-    device->backend->watch_user = user;
+    device->backend->span_callback = callback;
+    device->backend->span_user = user;
     dao_mutex_unlock(&device->backend->lock);
 }
 

@@ -83,8 +83,8 @@ struct dao_backend {
     bool is_moving;   /* some thread moves time; it lets go of the lock for host functions */
     uint64_t now_ns;
     uint64_t wire_ranks; /* given out */
-    dao_sim_watch_t watch;
-    void *watch_user;
+    dao_sim_span_callback_t span_callback;
+    void *span_user;
     dao_backend_stream_t *streams;
 };
 

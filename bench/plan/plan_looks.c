@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A watch on the planner's work counter: each look reads the clock of the thread. */
+/* An observer of the planner's work counter: each look reads the clock of the thread. */
 #include "bench/plan/plan_looks.h"
 
 #include "base/memory/measure.h"
@@ -27,9 +27,9 @@ dao_status_t dao_plan_looks_measure(const dao_plan_problem_t *problem, dao_plan_
                                     uint64_t budget_ns, uint64_t *out_longest_ns)
 {
     looks_t looks = {0};
-    const dao_plan_watch_t watch = {.look = look, .user = &looks};
+    const dao_plan_observer_t observer = {.look = look, .user = &looks};
     const dao_planner_config_t config = {.method = method};
-    dao_plan_work_t work = {.is_cancelled = &looks.is_cancelled, .watch = &watch};
+    dao_plan_work_t work = {.is_cancelled = &looks.is_cancelled, .observer = &observer};
     dao_plan_portfolio_t *portfolio = NULL;
     dao_status_t status = dao_plan_portfolio_create(problem, &config, &portfolio);
     if (status != DAO_OK) {

@@ -14,7 +14,7 @@
 /* ---- segment callbacks ---- */
 
 /* Whether this thread is inside of a segment callback: with an allocator's lock held. Written by
-   observe/watch.c, and by own/ around functions of a program's own memory. */
+   observe/segment_notifier.c, and by own/ around functions of a program's own memory. */
 extern DAO_FAST_THREAD_LOCAL bool dao_thread_is_in_callback;
 
 /* DAO_ERR_REENTRANT, with a message. */

@@ -19,7 +19,7 @@
 #include "runtime/core/thread.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/handles/memory_internal.h"
-#include "runtime/observe/watch.h"
+#include "runtime/observe/segment_notifier.h"
 #include "runtime/start/context.h"
 
 #include <errno.h>
@@ -55,11 +55,11 @@ static void shared_end(void *address, size_t size_bytes, void *user)
                 runtime->device_index, dao_last_message());
     }
     dao_shares_remove(&runtime->shares, shared);
-    dao_watch_tell(runtime->device_index, DAO_SEGMENT_EVENT_RELEASING, address, size_bytes);
+    dao_segment_notify(runtime->device_index, DAO_SEGMENT_EVENT_RELEASING, address, size_bytes);
     if (runtime->ops->shared_destroy(runtime->device, shared->backend) != DAO_OK) {
         dao_log(DAO_LOG_LEVEL_ERROR, "shared memory of device:%" PRId32 " could not be given back: %s",
                 runtime->device_index, dao_last_message());
-        dao_watch_tell(runtime->device_index, DAO_SEGMENT_EVENT_OBTAINED, address, size_bytes);
+        dao_segment_notify(runtime->device_index, DAO_SEGMENT_EVENT_OBTAINED, address, size_bytes);
     }
     dao_host_free(shared);
     dao_runtime_release(runtime);
@@ -103,7 +103,7 @@ static void shared_cancel(dao_shared_memory_t *shared)
 static dao_status_t shared_publish(dao_shared_memory_t *shared, dao_place_t place, dao_memory_t **out_memory)
 {
     dao_shares_add(&shared->runtime->shares, shared);
-    dao_watch_tell(place.index, DAO_SEGMENT_EVENT_OBTAINED, shared->address, shared->size_bytes);
+    dao_segment_notify(place.index, DAO_SEGMENT_EVENT_OBTAINED, shared->address, shared->size_bytes);
     dao_status_t status =
         dao_memory_from_pointer(place, shared->address, shared->size_bytes, shared_end, shared, out_memory);
     if (status != DAO_OK) {

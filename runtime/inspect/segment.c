@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adding a segment callback: the place has to be there. They are kept and called by observe/watch.c. */
+/* Adding a segment callback: the place has to be there. They are kept and called by
+ * observe/segment_notifier.c. */
 #include <dao/segment.h>
 
 #include "base/report/error.h"
 #include "runtime/core/thread.h"
-#include "runtime/observe/watch.h"
+#include "runtime/observe/segment_notifier.h"
 #include "runtime/start/context.h"
 
 /* Checks what dao_segment_callback_add() was called with. */
@@ -33,7 +34,7 @@ dao_status_t dao_segment_callback_add(dao_place_t place, dao_segment_callback_t 
     if (status != DAO_OK) {
         return status;
     }
-    return dao_watch_add(place, function, user, out_id)
+    return dao_segment_notifier_add(place, function, user, out_id)
                ? DAO_OK
                : dao_error(DAO_ERR_TOO_MANY,
                            "dao_segment_callback_add: there are %d callbacks already: remove one with "

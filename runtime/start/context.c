@@ -30,7 +30,7 @@
 #include "runtime/device/pressure_ladder.h"
 #include "runtime/observe/annotate.h"
 #include "runtime/observe/event_ring.h"
-#include "runtime/observe/watch.h"
+#include "runtime/observe/segment_notifier.h"
 #include "runtime/own/own_device.h"
 #include "runtime/recording/recording.h"
 #include "runtime/scoreboard/peak_marks.h"
@@ -497,7 +497,7 @@ static findings_t stop(void)
         dao_runtime_release(runtimes[i]);
     }
     dao_core_release(core);
-    dao_watch_clear(); /* after they were told of all that was released */
+    dao_segment_notifier_clear(); /* after they were told of all that was released */
     dao_log(DAO_LOG_LEVEL_INFO, "stopped");
     dao_log_end();
     return found;

@@ -10,7 +10,7 @@
 #include "runtime/device/block.h"
 #include "runtime/device/deferred_free.h"
 #include "runtime/observe/event_ring.h"
-#include "runtime/observe/watch.h"
+#include "runtime/observe/segment_notifier.h"
 #include "runtime/own/own_device.h"
 #include "runtime/start/hardening.h"
 #include "runtime/start/place_start.h"
@@ -18,8 +18,8 @@
 #include <inttypes.h>
 
 struct dao_device_start {
-    dao_watch_t watch;         /* tells which memory is obtained and released */
-    dao_place_origin_t origin; /* where the allocators' memory comes from */
+    dao_segment_notifier_t notifier; /* tells which memory is obtained and released */
+    dao_place_origin_t origin;       /* where the allocators' memory comes from */
 };
 
 static void runtime_destroy(dao_runtime_t *runtime)
@@ -39,7 +39,7 @@ static void runtime_destroy(dao_runtime_t *runtime)
     if (runtime->device_memory != NULL) {
         runtime->device_memory->ops->destroy(runtime->device_memory);
     }
-    dao_watch_pool_end(&start->watch);
+    dao_segment_notifier_pool_end(&start->notifier);
     if (runtime->lender == NULL) {
         dao_stream_fences_destroy(runtime->fences);
     }
@@ -132,19 +132,20 @@ static dao_status_t memory_start(dao_runtime_t *runtime, dao_place_t place, cons
 static dao_status_t allocators_create(dao_runtime_t *runtime)
 {
     struct dao_device_start *start = runtime->start;
-    dao_watch_init(&start->watch, runtime->memory_ops, runtime->memory_device, runtime->device_index);
-    start->watch.is_poisoned =
+    dao_segment_notifier_init(&start->notifier, runtime->memory_ops, runtime->memory_device,
+                              runtime->device_index);
+    start->notifier.is_poisoned =
         runtime->device_index < runtime->core->device_count && !runtime->ops->has_no_bytes;
-    start->origin = (dao_place_origin_t){.ops = &start->watch.ops,
-                                         .device = dao_watch_device(&start->watch),
-                                         .is_poisoned = start->watch.is_poisoned,
+    start->origin = (dao_place_origin_t){.ops = &start->notifier.ops,
+                                         .device = dao_segment_notifier_device(&start->notifier),
+                                         .is_poisoned = start->notifier.is_poisoned,
                                          .fences = runtime->fences,
                                          .step_plan = &runtime->core->step_plan};
     dao_place_t place = {DAO_PLACE_KIND_DEVICE, runtime->device_index};
     const dao_place_config_t *config = &runtime->core->device_configs[place.index];
     dao_status_t status = DAO_OK;
     if (config->memory_pool && runtime->info.memory_pools) {
-        status = dao_watch_pool_begin(&start->watch);
+        status = dao_segment_notifier_pool_begin(&start->notifier);
         start->origin.has_pool = status == DAO_OK;
     }
     if (status == DAO_OK) {

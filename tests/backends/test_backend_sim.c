@@ -232,18 +232,18 @@ static void a_host_function_comes_in_its_time_and_makes_no_call(void)
     CU_ASSERT_EQUAL(moments[0].status, DAO_ERR_REENTRANT);
 }
 
-typedef struct watched {
+typedef struct told {
     dao_sim_span_t spans[4];
     int count;
-} watched_t;
+} told_t;
 
 static void note_span(const dao_sim_span_t *span, void *user)
 {
-    watched_t *watched = user;
-    if (watched->count < 4) {
-        watched->spans[watched->count] = *span;
+    told_t *told = user;
+    if (told->count < 4) {
+        told->spans[told->count] = *span;
     }
-    watched->count++;
+    told->count++;
 }
 
 static void check_span(const dao_sim_span_t *span, dao_sim_span_kind_t kind, uint64_t begin_ns,
@@ -255,24 +255,24 @@ static void check_span(const dao_sim_span_t *span, dao_sim_span_kind_t kind, uin
     CU_ASSERT_EQUAL(span->size_bytes, size_bytes);
 }
 
-static void a_watcher_is_told_what_took_time(void)
+static void the_span_callback_is_told_what_took_time(void)
 {
-    watched_t watched = {.count = 0};
-    dao_sim_watch(device, note_span, &watched);
+    told_t told = {.count = 0};
+    dao_sim_span_callback_set(device, note_span, &told);
     copy_in(0, 1000);
     copy_in(1, 500); /* waits for the link until 1010 */
     copy_out(2, 100);
     NEED(ops->fill(streams[2], memory, 1, BLOCK)); /* takes no time */
     NEED(dao_sim_stream_work(streams[2], 40));
     CU_ASSERT_EQUAL(finish_ns(1), 1520);
-    dao_sim_watch(device, NULL, NULL);
+    dao_sim_span_callback_set(device, NULL, NULL);
     copy_in(0, 1000);
     CU_ASSERT_EQUAL(finish_ns(0), 2530);
-    CU_ASSERT_EQUAL_FATAL(watched.count, 4);
-    check_span(&watched.spans[0], DAO_SIM_SPAN_OUT, 0, 210, 100);
-    check_span(&watched.spans[1], DAO_SIM_SPAN_WORK, 210, 250, 0);
-    check_span(&watched.spans[2], DAO_SIM_SPAN_IN, 0, 1010, 1000);
-    check_span(&watched.spans[3], DAO_SIM_SPAN_IN, 1010, 1520, 500);
+    CU_ASSERT_EQUAL_FATAL(told.count, 4);
+    check_span(&told.spans[0], DAO_SIM_SPAN_OUT, 0, 210, 100);
+    check_span(&told.spans[1], DAO_SIM_SPAN_WORK, 210, 250, 0);
+    check_span(&told.spans[2], DAO_SIM_SPAN_IN, 0, 1010, 1000);
+    check_span(&told.spans[3], DAO_SIM_SPAN_IN, 1010, 1520, 500);
 }
 
 static void the_host_may_let_time_pass(void)
@@ -458,7 +458,7 @@ static CU_TestInfo tests[] = {
     {"an event orders streams in time", an_event_orders_streams_in_time},
     {"a host function comes in its time and makes no call",
      a_host_function_comes_in_its_time_and_makes_no_call},
-    {"a watcher is told what took time", a_watcher_is_told_what_took_time},
+    {"the span callback is told what took time", the_span_callback_is_told_what_took_time},
     {"the host may let time pass", the_host_may_let_time_pass},
     {"a wait that cannot end is answered", a_wait_that_cannot_end_is_answered},
     {"a stream that is destroyed drops what cannot run", a_stream_that_is_destroyed_drops_what_cannot_run},

@@ -147,11 +147,11 @@ static dao_status_t queue_kernel(dao_plan_replay_t *replay, uint32_t index)
     return config->launch(index, replay->addresses, workspace, config->user);
 }
 
-static dao_status_t watch(const dao_plan_replay_t *replay, dao_stream_role_t role,
-                          const dao_swap_copy_t *copy, bool is_behind)
+static dao_status_t tell_copy(const dao_plan_replay_t *replay, dao_stream_role_t role,
+                              const dao_swap_copy_t *copy, bool is_behind)
 {
     const dao_plan_replay_config_t *config = &replay->config;
-    return config->watch != NULL ? config->watch(role, copy, is_behind, config->user) : DAO_OK;
+    return config->on_copy != NULL ? config->on_copy(role, copy, is_behind, config->user) : DAO_OK;
 }
 
 static dao_status_t queue_host_copy(const dao_plan_replay_t *replay, dao_backend_stream_t *stream,
@@ -169,14 +169,14 @@ static dao_status_t queue_copy(dao_plan_replay_t *replay, dao_issue_operation_t 
 {
     dao_stream_role_t role = dao_issue_order_roles[operation.stream];
     dao_backend_stream_t *stream = replay->config.timeline->streams[role].backend;
-    dao_status_t status = watch(replay, role, copy, false);
+    dao_status_t status = tell_copy(replay, role, copy, false);
     if (status == DAO_OK) {
         status = copy->is_file ? dao_plan_replay_file_copy(replay->config.file,
                                                            dao_issue_order_streams[operation.stream],
                                                            operation.index, stream)
                                : queue_host_copy(replay, stream, copy);
     }
-    return status == DAO_OK ? watch(replay, role, copy, true) : status;
+    return status == DAO_OK ? tell_copy(replay, role, copy, true) : status;
 }
 
 static dao_status_t queue_thing(dao_plan_replay_t *replay, dao_issue_operation_t operation)

@@ -17,8 +17,8 @@ typedef dao_status_t (*dao_plan_replay_launch_t)(uint32_t index, void *const *ad
 
 /* Called before a copy of the schedule is queued on its stream, and again behind it: it may queue something
    there. */
-typedef dao_status_t (*dao_plan_replay_watch_t)(dao_stream_role_t role, const dao_swap_copy_t *copy,
-                                                bool is_behind, void *user);
+typedef dao_status_t (*dao_plan_replay_on_copy_t)(dao_stream_role_t role, const dao_swap_copy_t *copy,
+                                                  bool is_behind, void *user);
 
 /* Everything is borrowed and outlives the replay. */
 typedef struct dao_plan_replay_config {
@@ -31,7 +31,7 @@ typedef struct dao_plan_replay_config {
     dao_plan_replay_file_t
         *file; /* of the schedule, its streams in the timeline; NULL where no copy is one with a file */
     dao_plan_replay_launch_t launch;
-    dao_plan_replay_watch_t watch; /* NULL: copies are not watched */
+    dao_plan_replay_on_copy_t on_copy; /* NULL: nobody asks */
     void *user;
 } dao_plan_replay_config_t;
 

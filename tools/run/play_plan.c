@@ -136,7 +136,7 @@ dao_status_t dao_player_create(dao_player_t *player, const dao_player_config_t *
                                        .host_address = player->host,
                                        .file = has_file ? &player->file : NULL,
                                        .launch = config->launch,
-                                       .watch = config->watch,
+                                       .on_copy = config->on_copy,
                                        .user = config->user};
     return status == DAO_OK ? dao_plan_replay_init(&player->replay, &replay) : status;
 }

@@ -30,8 +30,8 @@ typedef struct dao_player_config {
     int32_t device;
     dao_file_config_t file; /* where the plan's file is made, and what holds it back */
     dao_plan_replay_launch_t launch;
-    dao_plan_replay_watch_t watch; /* NULL: copies are not watched */
-    void *user;                    /* of both */
+    dao_plan_replay_on_copy_t on_copy; /* NULL: nobody asks */
+    void *user;                        /* of both */
 } dao_player_config_t;
 
 /* What is made is given up by dao_player_finish(), after a failure too. */

@@ -5,7 +5,7 @@
 
 #include "tools/base/progress.h"
 #include "tools/run/run_step.h"
-#include "tools/run/watch/run_watch.h"
+#include "tools/run/trace/copy_tracer.h"
 
 #include "base/threads/sync.h"
 

@@ -225,8 +225,8 @@ static void end_copy(void *user)
 }
 
 /* Takes the time of each copy on its stream. */
-static dao_status_t watch_copy(dao_stream_role_t role, const dao_swap_copy_t *copy, bool is_behind,
-                               void *user)
+static dao_status_t time_link_copy(dao_stream_role_t role, const dao_swap_copy_t *copy, bool is_behind,
+                                   void *user)
 {
     planned_run_t *planned = user;
     link_times_t *times = &planned->link_times[copy->is_file ? TIER_FILE : TIER_HOST]
@@ -260,7 +260,7 @@ static dao_status_t play(planned_run_t *planned, const dao_swap_schedule_t *sche
         .schedule = schedule,
         .file = planned->config->file,
         .launch = launch_planned,
-        .watch = planned->is_host_accessible ? watch_copy : NULL, /* else it costs too much */
+        .on_copy = planned->is_host_accessible ? time_link_copy : NULL, /* else it costs too much */
         .user = planned};
     dao_status_t status = dao_player_create(player, &config);
     status = status == DAO_OK && !planned->is_host_accessible ? dao_run_take_stagings(&planned->run) : status;
@@ -423,7 +423,7 @@ static dao_status_t run_round(planned_run_t *planned, uint32_t step_count)
 
 /* ---- the run ---- */
 
-static dao_status_t start_context(const dao_run_plan_config_t *config, dao_run_watch_t *watch)
+static dao_status_t start_context(const dao_run_plan_config_t *config, dao_copy_tracer_t *tracer)
 {
     dao_config_t settings = {
         .cpu = {.device_count = 1,
@@ -432,7 +432,7 @@ static dao_status_t start_context(const dao_run_plan_config_t *config, dao_run_w
                 .d2h_bytes_per_second = config->link_out_bytes_per_second},
     };
     const dao_backend_ops_t *ops = config->ops != NULL ? config->ops : dao_backend_ops();
-    return dao_context_start(&settings, config->spans != NULL ? dao_run_watch_begin(watch, ops) : ops);
+    return dao_context_start(&settings, config->spans != NULL ? dao_copy_tracer_begin(tracer, ops) : ops);
 }
 
 /* Pages that a plan may have: where mapping them takes long, only if they are asked for. */
@@ -488,13 +488,13 @@ static dao_status_t take_streams(planned_run_t *planned)
 
 static dao_status_t run(planned_run_t *planned)
 {
-    dao_run_watch_t watch = {.base = NULL};
+    dao_copy_tracer_t tracer = {.base = NULL};
     dao_status_t status = dao_step_problem_make(planned->trace, &planned->step);
     if (status != DAO_OK) {
         return status;
     }
     status = planned->config->keeps_streams ? take_streams(planned) : DAO_OK;
-    status = status == DAO_OK ? start_context(planned->config, &watch) : status;
+    status = status == DAO_OK ? start_context(planned->config, &tracer) : status;
     if (status == DAO_OK) {
         status = run_in_context(planned);
         dao_error_record_t error;
@@ -503,7 +503,7 @@ static dao_status_t run(planned_run_t *planned)
         status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
     }
     if (planned->config->spans != NULL) {
-        dao_run_watch_end(&watch, planned->config->spans);
+        dao_copy_tracer_end(&tracer, planned->config->spans);
     }
     dao_step_problem_finish(&planned->step);
     return status;

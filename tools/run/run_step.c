@@ -55,12 +55,12 @@ static uint64_t unlimited_capacity(const dao_step_figures_t *figures)
 }
 
 /* Spans are of the run in limited memory. */
-static bool is_watched(const run_plan_t *plan)
+static bool is_traced(const run_plan_t *plan)
 {
     return plan->config->spans != NULL && !plan->is_unlimited;
 }
 
-static dao_status_t start_context(const run_plan_t *plan, dao_run_watch_t *watch)
+static dao_status_t start_context(const run_plan_t *plan, dao_copy_tracer_t *tracer)
 {
     dao_config_t settings = {
         .cpu = {.device_count = 1,
@@ -69,7 +69,7 @@ static dao_status_t start_context(const run_plan_t *plan, dao_run_watch_t *watch
                 .d2h_bytes_per_second = plan->config->link_out_bytes_per_second},
     };
     const dao_backend_ops_t *ops = plan->config->ops != NULL ? plan->config->ops : dao_backend_ops();
-    return dao_context_start(&settings, is_watched(plan) ? dao_run_watch_begin(watch, ops) : ops);
+    return dao_context_start(&settings, is_traced(plan) ? dao_copy_tracer_begin(tracer, ops) : ops);
 }
 
 static bool is_learning(const run_plan_t *plan)
@@ -464,12 +464,12 @@ static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_st
                              uint64_t *out_elapsed_ns)
 {
     uint32_t step_count = is_learning(plan) ? LEARN_ALL_STEPS : 1;
-    dao_run_watch_t watch = {.base = NULL};
+    dao_copy_tracer_t tracer = {.base = NULL};
     run->runs_again = is_learning(plan) && plan->config->runs_again;
     dao_status_t status =
         dao_run_prepare_kernels(run, plan->config->time_scale, step_count, plan->config->keeps_streams);
     if (status == DAO_OK) {
-        status = start_context(plan, &watch);
+        status = start_context(plan, &tracer);
     }
     if (status == DAO_OK) {
         status = run_in_context(plan, run, out_stats, out_elapsed_ns);
@@ -479,9 +479,9 @@ static dao_status_t run_once(const run_plan_t *plan, run_t *run, dao_executor_st
         dao_status_t finalize_status = dao_finalize();
         status = status != DAO_OK ? dao_error_restore(&error) : finalize_status;
     }
-    if (is_watched(plan)) {
+    if (is_traced(plan)) {
         dao_run_collect_kernels(run, step_count * run->trace->operator_count, plan->config->spans);
-        dao_run_watch_end(&watch, plan->config->spans);
+        dao_copy_tracer_end(&tracer, plan->config->spans);
     }
     dao_run_free_kernels(run);
     return status;

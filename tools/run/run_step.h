@@ -41,7 +41,7 @@ typedef struct dao_run_config {
     bool is_warmed_up; /* every run is made twice and the second one measured; not with DAO_RUN_MODE_LEARN */
     const dao_backend_ops_t *ops; /* NULL: the backend of this build */
     dao_run_spans_t
-        *spans; /* get what ran when, borrowed; NULL: nothing is watched. Not of unlimited memory */
+        *spans; /* get what ran when, borrowed; NULL: nothing is traced. Not of unlimited memory */
 } dao_run_config_t;
 
 /* Bytes that hold the text about the first mismatch. */

@@ -43,7 +43,7 @@ typedef struct simulator {
     uint32_t *last_kernels;  /* of each tensor: the last kernel that uses it */
     dao_operand_t *operands; /* of the kernel that is being pushed */
     dao_simulation_t *result;
-    dao_status_t watch_status; /* the first failure to keep a span */
+    dao_status_t span_status; /* the first failure to keep a span */
 } simulator_t;
 
 /* ---- what happens in virtual time ---- */
@@ -97,7 +97,7 @@ static dao_sim_span_t *copy_slot(simulator_t *simulator)
     dao_sim_span_t *grown =
         dao_tool_grow(result->copies, &result->copy_capacity, result->copy_count, sizeof(*result->copies));
     if (grown == NULL) {
-        simulator->watch_status = DAO_ERR_NO_HOST_MEMORY;
+        simulator->span_status = DAO_ERR_NO_HOST_MEMORY;
         return NULL;
     }
     result->copies = grown;
@@ -231,7 +231,7 @@ static dao_status_t run_steps(simulator_t *simulator)
     }
     dao_status_t sync_status = dao_executor_sync(simulator->executor);
     status = sync_status != DAO_OK ? sync_status : status;
-    return status == DAO_OK ? simulator->watch_status : status;
+    return status == DAO_OK ? simulator->span_status : status;
 }
 
 /* What is there before the first step gets to where it is; with a file tier that takes time. */
@@ -243,7 +243,7 @@ static dao_status_t begin_steps(simulator_t *simulator, bool is_described, dao_b
         status = dao_executor_sync(simulator->executor);
     }
     simulator->begin_ns = dao_sim_now_ns(device);
-    dao_sim_watch(device, keep_span, simulator);
+    dao_sim_span_callback_set(device, keep_span, simulator);
     return status;
 }
 
@@ -382,7 +382,7 @@ static dao_status_t run_in_context(simulator_t *simulator, const dao_simulate_co
         sum_up(simulator);
         status = dao_executor_stats_get(simulator->executor, &simulator->result->stats);
     }
-    dao_sim_watch(device, NULL, NULL);
+    dao_sim_span_callback_set(device, NULL, NULL);
     return status;
 }
 
@@ -504,14 +504,14 @@ static dao_status_t play(simulator_t *simulator, planned_t *planned)
         simulator->backends[kernel->stream] = dao_player_compute(player, kernel)->backend;
     }
     simulator->begin_ns = dao_sim_now_ns(device);
-    dao_sim_watch(device, keep_span, simulator);
+    dao_sim_span_callback_set(device, keep_span, simulator);
     for (uint32_t step = 0; status == DAO_OK && step <= simulator->step_count; step++) {
         status = dao_player_step(player);
     }
     dao_status_t wait_status = dao_player_wait(player);
     status = status == DAO_OK ? wait_status : status;
-    dao_sim_watch(device, NULL, NULL);
-    return status == DAO_OK ? simulator->watch_status : status;
+    dao_sim_span_callback_set(device, NULL, NULL);
+    return status == DAO_OK ? simulator->span_status : status;
 }
 
 dao_status_t dao_simulate_plan(const dao_swap_problem_t *problem, const dao_swap_schedule_t *schedule,

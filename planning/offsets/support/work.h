@@ -15,16 +15,16 @@
 #include <stdint.h>
 
 /* Sees each look at a work counter: for tests and measurements of how far apart they are. */
-typedef struct dao_plan_watch {
+typedef struct dao_plan_observer {
     void (*look)(void *user, uint64_t used); /* work so far */
     void *user;
-} dao_plan_watch_t;
+} dao_plan_observer_t;
 
 typedef struct dao_plan_work {
     uint64_t used;
-    uint64_t limit;                   /* the slice ends when `used` has reached it */
-    const _Atomic bool *is_cancelled; /* all ends when it is set; it is never taken back */
-    const dao_plan_watch_t *watch;    /* NULL: none */
+    uint64_t limit;                      /* the slice ends when `used` has reached it */
+    const _Atomic bool *is_cancelled;    /* all ends when it is set; it is never taken back */
+    const dao_plan_observer_t *observer; /* NULL: none */
 } dao_plan_work_t;
 
 /* Elements of a stretch, and of those that count as a step of work. */
@@ -33,8 +33,8 @@ typedef struct dao_plan_work {
 
 static inline bool dao_plan_work_is_cancelled(const dao_plan_work_t *work)
 {
-    if (work->watch != NULL) {
-        work->watch->look(work->watch->user, work->used);
+    if (work->observer != NULL) {
+        work->observer->look(work->observer->user, work->used);
     }
     return atomic_load_explicit(work->is_cancelled, memory_order_relaxed);
 }

@@ -240,12 +240,12 @@ dao_status_t dao_swap_place(const dao_swap_step_t *step, const dao_plan_problem_
         return DAO_OK;
     }
     asker_t asker = {.cancel = step->cancel};
-    const dao_plan_watch_t watch = {.look = ask, .user = &asker};
+    const dao_plan_observer_t observer = {.look = ask, .user = &asker};
     placer_t placer = {
         .problem = problem,
         .buffers = buffers,
         .past = past,
-        .work = {.limit = UINT64_MAX, .is_cancelled = &asker.is_cancelled, .watch = &watch},
+        .work = {.limit = UINT64_MAX, .is_cancelled = &asker.is_cancelled, .observer = &observer},
     };
     dao_status_t status = try_methods(&placer);
     if (status == DAO_OK && is_thorough && problem->gap_count == 0 && nearly_fits(&placer)) {

@@ -42,9 +42,9 @@ static void look(void *user, uint64_t used)
 static dao_status_t work(const dao_plan_problem_t *problem, dao_plan_method_t method, uint64_t limit,
                          looks_t *looks)
 {
-    const dao_plan_watch_t watch = {.look = look, .user = looks};
+    const dao_plan_observer_t observer = {.look = look, .user = looks};
     const dao_planner_config_t config = {.method = method};
-    dao_plan_work_t work = {.is_cancelled = &looks->is_cancelled, .watch = &watch};
+    dao_plan_work_t work = {.is_cancelled = &looks->is_cancelled, .observer = &observer};
     dao_plan_portfolio_t *portfolio = NULL;
     dao_status_t status = dao_plan_portfolio_create(problem, &config, &portfolio);
     CU_ASSERT_EQUAL_FATAL(status, DAO_OK);

@@ -75,7 +75,7 @@ static void see(dao_place_t place, dao_segment_event_t event, void *address, siz
     }
 }
 
-static void watch_place(seen_t *seen, dao_place_t place)
+static void observe_place(seen_t *seen, dao_place_t place)
 {
     *seen = (seen_t){.place = place};
     device_bytes_open(place);
@@ -124,7 +124,7 @@ static void callbacks_know_what_every_strategy_holds(void)
             start_with(0, strategy == DAO_STRATEGY_BEST_FIT);
             dao_place_config_t config = {.strategy = (dao_strategy_t)strategy, .limit_bytes = 60 * MIB};
             CU_ASSERT_EQUAL(dao_place_configure(places[i], &config), DAO_OK);
-            watch_place(&seen, places[i]);
+            observe_place(&seen, places[i]);
             churn(&seen, &state);
             CU_ASSERT_EQUAL(dao_segment_callback_remove(seen.id), DAO_OK);
             int obtained_count = seen.obtained_count;
@@ -137,7 +137,7 @@ static void callbacks_know_what_every_strategy_holds(void)
 static void a_page_that_is_moved_is_released_and_obtained(void)
 {
     static seen_t seen;
-    watch_place(&seen, device);
+    observe_place(&seen, device);
     void *blocks[32];
     for (int i = 0; i < 32; i++) {
         blocks[i] = take(device, 2 * MIB);
@@ -165,8 +165,8 @@ static void a_page_that_is_moved_is_released_and_obtained(void)
 static void all_that_is_left_is_released_at_the_end(void)
 {
     static seen_t seen, seen_pinned;
-    watch_place(&seen, device);
-    watch_place(&seen_pinned, pinned);
+    observe_place(&seen, device);
+    observe_place(&seen_pinned, pinned);
     give(device, take(device, 10 * MIB));
     give(pinned, take(pinned, 10 * MIB));
     CU_ASSERT_TRUE(seen.bytes >= 10 * MIB && seen_pinned.bytes >= 10 * MIB);
@@ -182,7 +182,7 @@ static void all_that_is_left_is_released_at_the_end(void)
 static void only_the_place_that_was_named_is_told_of(void)
 {
     static seen_t seen;
-    watch_place(&seen, other_device);
+    observe_place(&seen, other_device);
     give(device, take(device, 1 * MIB));
     give(pinned, take(pinned, 1 * MIB));
     CU_ASSERT_EQUAL(seen.obtained_count, 0);
@@ -209,7 +209,7 @@ static void what_the_backend_refuses_to_take_back_is_obtained_again(void)
     table = *dao_backend_ops();
     table.pinned_free = pinned_free_or_refuse;
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &table), DAO_OK);
-    watch_place(&seen, pinned);
+    observe_place(&seen, pinned);
     give(pinned, take(pinned, 10 * MIB));
     atomic_store(&free_refused, true);
     CU_ASSERT_EQUAL(dao_trim(pinned, 0, NULL), DAO_ERR_BACKEND);
@@ -250,7 +250,7 @@ static void pages_of_a_run_are_released_one_by_one(void)
     table = *dao_backend_ops();
     table.pages_unmap_run = unmap_run_or_refuse;
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &table), DAO_OK);
-    watch_place(&seen, device);
+    observe_place(&seen, device);
     give(device, take(device, 10 * MIB));
     int obtained_count = seen.count;
     CU_ASSERT_TRUE(obtained_count > 1);
@@ -498,6 +498,6 @@ static CU_TestInfo tests[] = {
 
 int main(void)
 {
-    CU_SuiteInfo suites[] = {{"watch", NULL, NULL, start, stop, tests}, CU_SUITE_INFO_NULL};
+    CU_SuiteInfo suites[] = {{"segment_notifier", NULL, NULL, start, stop, tests}, CU_SUITE_INFO_NULL};
     return dao_suite_run(suites);
 }

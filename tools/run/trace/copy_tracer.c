@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a backend has no place for a user's pointer: the watch that is at work is found by a variable
+/* The table of a backend has no place for a user's pointer: the tracer that is at work is found by a variable
    of this file. A copy is entered in the list as it is queued; its times belong to the stream until that was
    waited for. */
-#include "tools/run/watch/run_watch.h"
+#include "tools/run/trace/copy_tracer.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 
-typedef struct dao_watched_copy {
-    struct dao_watched_copy *next;
+typedef struct dao_traced_copy {
+    struct dao_traced_copy *next;
     dao_copy_kind_t kind;
     uint64_t size_bytes;
     uint64_t begin_ns, end_ns; /* end 0: not yet */
-} watched_copy_t;
+} traced_copy_t;
 
-static dao_run_watch_t *current;
+static dao_copy_tracer_t *current;
 
 static void begin_copy(void *user)
 {
-    watched_copy_t *copy = user;
+    traced_copy_t *copy = user;
     copy->begin_ns = dao_clock_ns();
 }
 
 static void end_copy(void *user)
 {
-    watched_copy_t *copy = user;
+    traced_copy_t *copy = user;
     copy->end_ns = dao_clock_ns();
 }
 
 /* Enters a copy; NULL: it goes unseen. */
-static watched_copy_t *enter(dao_copy_kind_t kind, size_t size_bytes)
+static traced_copy_t *enter(dao_copy_kind_t kind, size_t size_bytes)
 {
-    watched_copy_t *copy =
-        kind == DAO_COPY_KIND_D2D ? NULL : dao_host_calloc(1, sizeof(*copy)); /* only links are watched */
+    traced_copy_t *copy =
+        kind == DAO_COPY_KIND_D2D ? NULL : dao_host_calloc(1, sizeof(*copy)); /* only links are traced */
     dao_mutex_lock(&current->mutex);
     if (copy != NULL) {
-        *copy = (watched_copy_t){.next = current->copies, .kind = kind, .size_bytes = size_bytes};
+        *copy = (traced_copy_t){.next = current->copies, .kind = kind, .size_bytes = size_bytes};
         current->copies = copy;
     }
     current->has_failed = current->has_failed || (copy == NULL && kind != DAO_COPY_KIND_D2D);
@@ -43,28 +43,28 @@ static watched_copy_t *enter(dao_copy_kind_t kind, size_t size_bytes)
     return copy;
 }
 
-static dao_status_t watched_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst,
-                                 const void *src, size_t size_bytes)
+static dao_status_t traced_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst,
+                                const void *src, size_t size_bytes)
 {
     const dao_backend_ops_t *base = current->base;
-    watched_copy_t *copy = enter(kind, size_bytes);
+    traced_copy_t *copy = enter(kind, size_bytes);
     dao_status_t status = copy != NULL ? base->host_func(stream, begin_copy, copy) : DAO_OK;
     status = status == DAO_OK ? base->copy(stream, kind, dst, src, size_bytes) : status;
     return status == DAO_OK && copy != NULL ? base->host_func(stream, end_copy, copy) : status;
 }
 
-const dao_backend_ops_t *dao_run_watch_begin(dao_run_watch_t *watch, const dao_backend_ops_t *base)
+const dao_backend_ops_t *dao_copy_tracer_begin(dao_copy_tracer_t *tracer, const dao_backend_ops_t *base)
 {
     DAO_ASSERT(current == NULL);
-    *watch = (dao_run_watch_t){.base = base, .ops = *base};
-    watch->ops.copy = watched_copy;
-    watch->ops.copy_batch = NULL; /* copies go one by one */
-    dao_mutex_init(&watch->mutex, DAO_RANK_LEAF);
-    current = watch;
-    return &watch->ops;
+    *tracer = (dao_copy_tracer_t){.base = base, .ops = *base};
+    tracer->ops.copy = traced_copy;
+    tracer->ops.copy_batch = NULL; /* copies go one by one */
+    dao_mutex_init(&tracer->mutex, DAO_RANK_LEAF);
+    current = tracer;
+    return &tracer->ops;
 }
 
-static void add_span(const watched_copy_t *copy, dao_run_spans_t *spans)
+static void add_span(const traced_copy_t *copy, dao_run_spans_t *spans)
 {
     dao_run_span_t span = {.lane = copy->kind == DAO_COPY_KIND_H2D ? DAO_RUN_LANE_IN : DAO_RUN_LANE_OUT,
                            .begin_ns = copy->begin_ns,
@@ -75,15 +75,15 @@ static void add_span(const watched_copy_t *copy, dao_run_spans_t *spans)
     }
 }
 
-void dao_run_watch_end(dao_run_watch_t *watch, dao_run_spans_t *spans)
+void dao_copy_tracer_end(dao_copy_tracer_t *tracer, dao_run_spans_t *spans)
 {
-    if (watch->base == NULL) {
+    if (tracer->base == NULL) {
         return;
     }
-    spans->has_failed = spans->has_failed || watch->has_failed;
-    while (watch->copies != NULL) {
-        watched_copy_t *copy = watch->copies;
-        watch->copies = copy->next;
+    spans->has_failed = spans->has_failed || tracer->has_failed;
+    while (tracer->copies != NULL) {
+        traced_copy_t *copy = tracer->copies;
+        tracer->copies = copy->next;
         add_span(copy, spans);
         dao_host_free(copy);
     }
