@@ -222,7 +222,7 @@ static bool run(const options_t *options, size_t capacity_bytes, const char *ste
     }
     status = train(executor, options, result);
     if (status == DAO_OK && step_path != NULL) {
-        status = dao_step_write(executor, step_path);
+        status = dao_executor_step_write(executor, step_path);
         if (status != DAO_OK) {
             print_error(status);
         }

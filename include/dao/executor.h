@@ -619,7 +619,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_executor_step_end(dao_executor_t *executo
  *
  * Threads: any. Waits: for the queue and the device. Cost: O(kernels and operands of the step).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_step_write(dao_executor_t *executor, const char *path);
+DAO_API DAO_NODISCARD dao_status_t dao_executor_step_write(dao_executor_t *executor, const char *path);
 
 /**
  * The fields of dao_executor_stats_t. Stalls, bound and loss are of the steps that were measured, see

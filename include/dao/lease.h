@@ -115,7 +115,7 @@ DAO_API dao_status_t dao_lease_leave(dao_lease_t *lease);
  *
  * Threads: any. Waits: never. Cost: O(blocks of the lease).
  */
-DAO_API DAO_NODISCARD dao_status_t dao_block_resume(dao_lease_t *lease, void *address, size_t size_bytes);
+DAO_API DAO_NODISCARD dao_status_t dao_lease_resume(dao_lease_t *lease, void *address, size_t size_bytes);
 
 /**
  * Keeps a block that the recorded work uses but that was allocated elsewhere. When its owner frees it, the

@@ -545,7 +545,7 @@ dao_status_t dao_executor_capacity_set(dao_executor_t *executor, size_t capacity
     return status;
 }
 
-dao_status_t dao_step_write(dao_executor_t *executor, const char *path)
+dao_status_t dao_executor_step_write(dao_executor_t *executor, const char *path)
 {
     if (executor == NULL || path == NULL) {
         return dao_error_null(__func__, executor == NULL ? "executor" : "path");

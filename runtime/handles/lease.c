@@ -425,7 +425,7 @@ static dao_status_t resume_locked(dao_lease_t *lease, void *address, const dao_b
     dao_allocator_t *allocator = lease->runtime->device_memory;
     if (allocator->ops->lease_resume == NULL) {
         return dao_error(DAO_ERR_UNSUPPORTED,
-                         "dao_block_resume: device:%" PRId32 " (%s) does not take blocks by address; that "
+                         "dao_lease_resume: device:%" PRId32 " (%s) does not take blocks by address; that "
                          "needs page mapping and the caching strategy, not hardened",
                          lease->runtime->device_index, allocator->ops->name);
     }
@@ -435,13 +435,13 @@ static dao_status_t resume_locked(dao_lease_t *lease, void *address, const dao_b
     return status;
 }
 
-dao_status_t dao_block_resume(dao_lease_t *lease, void *address, size_t size_bytes)
+dao_status_t dao_lease_resume(dao_lease_t *lease, void *address, size_t size_bytes)
 {
     if (address == NULL || size_bytes == 0) {
-        return dao_error(DAO_ERR_INVALID, "dao_block_resume: %zu bytes at %p are no block", size_bytes,
+        return dao_error(DAO_ERR_INVALID, "dao_lease_resume: %zu bytes at %p are no block", size_bytes,
                          address);
     }
-    dao_status_t status = lease_lock("dao_block_resume", lease);
+    dao_status_t status = lease_lock("dao_lease_resume", lease);
     if (status != DAO_OK) {
         return status;
     }

@@ -67,10 +67,14 @@ static void executor_capacity_and_step_file(void)
             "dao_executor_capacity_set: capacity_bytes is 1; the least is");
     REFUSED(dao_executor_capacity_set(executor, SIZE_MAX), DAO_ERR_OVERFLOW,
             "dao_executor_capacity_set: capacity_bytes is");
-    REFUSED(dao_step_write(NULL, "step"), DAO_ERR_INVALID, "dao_step_write: executor is NULL");
-    REFUSED(dao_step_write(executor, NULL), DAO_ERR_INVALID, "dao_step_write: path is NULL");
-    REFUSED(dao_step_write(executor, ""), DAO_ERR_INVALID, "dao_step_write: the path is empty");
-    REFUSED(dao_step_write(executor, "step"), DAO_ERR_NOT_READY, "dao_step_write: no step has ended");
+    REFUSED(dao_executor_step_write(NULL, "step"), DAO_ERR_INVALID,
+            "dao_executor_step_write: executor is NULL");
+    REFUSED(dao_executor_step_write(executor, NULL), DAO_ERR_INVALID,
+            "dao_executor_step_write: path is NULL");
+    REFUSED(dao_executor_step_write(executor, ""), DAO_ERR_INVALID,
+            "dao_executor_step_write: the path is empty");
+    REFUSED(dao_executor_step_write(executor, "step"), DAO_ERR_NOT_READY,
+            "dao_executor_step_write: no step has ended");
     NEED(dao_executor_destroy(executor) == DAO_OK);
 }
 

@@ -296,8 +296,8 @@ static void lease_out_of_order(void)
     NEED(dao_lease_begin(misuse_device, &lease) == DAO_OK);
     REFUSED(dao_lease_begin(misuse_host, &lease), DAO_ERR_UNSUPPORTED, "");
     REFUSED(dao_lease_retain(lease, &here), DAO_ERR_FOREIGN_POINTER, "");
-    REFUSED(dao_block_resume(lease, &here, 1), DAO_ERR_FOREIGN_POINTER, "has had no block");
-    REFUSED(dao_block_resume(lease, &here, 0), DAO_ERR_INVALID, "0 bytes");
+    REFUSED(dao_lease_resume(lease, &here, 1), DAO_ERR_FOREIGN_POINTER, "has had no block");
+    REFUSED(dao_lease_resume(lease, &here, 0), DAO_ERR_INVALID, "0 bytes");
     NEED(dao_lease_commit(lease) == DAO_OK);
     REFUSED(dao_lease_commit(lease), DAO_ERR_INVALID, "");
     REFUSED(dao_lease_leave(lease), DAO_ERR_INVALID, "");

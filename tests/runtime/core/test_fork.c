@@ -243,7 +243,7 @@ static int use_executor(const kept_t *kept)
     FORKED(51, dao_executor_step_begin(kept->executor));
     FORKED(52, dao_executor_step_end(kept->executor));
     FORKED(53, dao_executor_sync(kept->executor));
-    FORKED(54, dao_step_write(kept->executor, "/dev/null"));
+    FORKED(54, dao_executor_step_write(kept->executor, "/dev/null"));
     FORKED(55, dao_executor_stats_get(kept->executor, &stats));
     FORKED(56, dao_managed_write(kept->managed, bytes, KEPT_BYTES));
     FORKED(57, dao_managed_read(kept->managed, bytes, KEPT_BYTES));

@@ -157,21 +157,21 @@ static void freed_blocks_are_taken_again_where_they_were(void)
     fill(first, 1, PAGE);
     fill(second, 2, 3 * PAGE + 1);
     CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, second, 1), DAO_ERR_BUSY); /* it is live */
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, second, 1), DAO_ERR_BUSY); /* it is live */
     CU_ASSERT_EQUAL(dao_free(device, first), DAO_OK);
     CU_ASSERT_EQUAL(dao_free(device, second), DAO_OK);
     CU_ASSERT_EQUAL(dao_free(device, small), DAO_OK);
     CU_ASSERT_EQUAL(trim_device(), 0);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, small, 100), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, second, 3 * PAGE + 1), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, first, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, small, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, second, 3 * PAGE + 1), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, first, PAGE), DAO_OK);
     CU_ASSERT_EQUAL(stats_of(lease).live_count, 3);
     CU_ASSERT_EQUAL(dao_used(device), stats_of(lease).used_bytes);
     CU_ASSERT_TRUE(has_value(first, 1, PAGE) && has_value(second, 2, 3 * PAGE + 1));
     CU_ASSERT_EQUAL(dao_free(device, second), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, second + PAGE, PAGE), DAO_OK); /* a part of what was */
-    CU_ASSERT_EQUAL(dao_block_resume(lease, second, PAGE + 1), DAO_ERR_BUSY);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, second, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, second + PAGE, PAGE), DAO_OK); /* a part of what was */
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, second, PAGE + 1), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, second, PAGE), DAO_OK);
     CU_ASSERT_EQUAL(dao_free(device, second), DAO_OK);
     CU_ASSERT_EQUAL(dao_free(device, second), DAO_ERR_DOUBLE_FREE);
     CU_ASSERT_EQUAL(dao_free(device, second + PAGE), DAO_OK);
@@ -190,19 +190,19 @@ static void only_memory_of_the_lease_is_taken_again(void)
     CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
     dao_stats_t before, after;
     CU_ASSERT_EQUAL(dao_stats_get(device, &before), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, other, PAGE), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, &other, 1), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block + 1, 1),
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, other, PAGE), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, &other, 1), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block + 1, 1),
                     DAO_ERR_FOREIGN_POINTER); /* no block begins there */
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, 2 * PAGE), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, SIZE_MAX), DAO_ERR_FOREIGN_POINTER);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, 0), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, NULL, 1), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_block_resume(NULL, block, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, 2 * PAGE), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, SIZE_MAX), DAO_ERR_FOREIGN_POINTER);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, 0), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, NULL, 1), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_lease_resume(NULL, block, 1), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_stats_get(device, &after), DAO_OK);
     CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof(before)), 0);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, PAGE), DAO_ERR_INVALID);
 }
 
 /* A stream that has not come to a free keeps the block; a tag's limit does, too. */
@@ -219,14 +219,14 @@ static void a_block_is_not_taken_again_from_a_stream_that_uses_it(void)
     CU_ASSERT_EQUAL(dao_lease_commit(lease), DAO_OK);
     CU_ASSERT_EQUAL(device_gate(stream, &gate), DAO_OK);
     CU_ASSERT_EQUAL(dao_free_async(device, block, stream), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_ERR_BUSY);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, PAGE), DAO_ERR_BUSY);
     dao_gate_open(&gate);
     CU_ASSERT_EQUAL(dao_stream_synchronize(stream), DAO_OK);
     CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, PAGE - 1), DAO_OK);
     CU_ASSERT_EQUAL(dao_tag_set_current(tag), 0);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_ERR_LIMIT);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, PAGE), DAO_ERR_LIMIT);
     CU_ASSERT_EQUAL(dao_tag_limit_set(device, tag, PAGE), DAO_OK);
-    CU_ASSERT_EQUAL(dao_block_resume(lease, block, PAGE), DAO_OK);
+    CU_ASSERT_EQUAL(dao_lease_resume(lease, block, PAGE), DAO_OK);
     CU_ASSERT_EQUAL(dao_tag_set_current(0), tag);
     CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);
@@ -343,7 +343,7 @@ static void check_lease(bool resumes)
     CU_ASSERT_EQUAL(stats_of(lease).live_count, 2);
     CU_ASSERT_TRUE(stats_of(lease).held_bytes >= 2 * size_bytes);
     CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
-    dao_status_t resumed = dao_block_resume(lease, block, size_bytes);
+    dao_status_t resumed = dao_lease_resume(lease, block, size_bytes);
     CU_ASSERT_EQUAL(resumed, resumes ? DAO_OK : DAO_ERR_UNSUPPORTED);
     CU_ASSERT_EQUAL(resumed == DAO_OK ? dao_free(device, block) : DAO_OK, DAO_OK);
     CU_ASSERT_EQUAL(dao_lease_release(lease), DAO_OK);

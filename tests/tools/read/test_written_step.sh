@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# test_written_step.sh DAO TRAIN: what dao_step_write() writes of a training is what the command reads, and
-# runs with less memory without a wrong byte.
+# test_written_step.sh DAO TRAIN: what dao_executor_step_write() writes of a training is what the command
+# reads, and runs with less memory without a wrong byte.
 set -eu
 dao=$1 train=$2
 folder=$(mktemp -d)

@@ -42,6 +42,6 @@ dao_status_t dao_read_step(const char *path, const char *batch, dao_step_trace_t
                      "%.200s: this is %s. It says what lives when, and not which operator reads and writes "
                      "what: all commands but simulate and run take it. For a step record one of PyTorch "
                      "with dao.record() or torch.profiler.ExecutionTraceObserver, one of an executor with "
-                     "dao_step_write(), or write a .dao file (docs/formats.md)",
+                     "dao_executor_step_write(), or write a .dao file (docs/formats.md)",
                      path, dao_file_form_name(form));
 }

@@ -108,15 +108,15 @@ static void names_are_those_of_the_program(void)
 {
     begin();
     run_step("update");
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     check_text(read_file(), 2, "update", "12.5");
     run_step("other");
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     check_text(read_file(), 4, "other", "12.5");
     is_synced = true;
     run_step("third");
     is_synced = false;
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     check_text(read_file(), 4, "third", "0");
     end();
 }
@@ -147,7 +147,7 @@ static void what_is_written_all_over_and_what_may_run_again_is_told(void)
     push_unnamed(WEIGHT, OUTPUT, 0);
     CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_OK);
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     CU_ASSERT_STRING_EQUAL(read_file(),
                            "dao-step 1\n"
                            "tensor 0 4096 name=tensor%200\ntensor 1 4096 name=tensor%203\n"
@@ -162,7 +162,7 @@ static void a_kernel_keeps_its_stream(void)
     push((program_kernel_t){"beside", 1, {WEIGHT}, {DAO_ACCESS_READ}, 0, DAO_OK});
     program.stream_index = 0;
     run_step("update");
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     const char *text = read_file();
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "op beside 12.5 stream=1 <0\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(text, "op update 12.5 *0 <3\n"));
@@ -176,7 +176,7 @@ static void times_are_measured(void)
     for (int i = 0; i < 3; i++) {
         run_step("update");
     }
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     const dao_known_step_t *known = executor->engine.learner->before;
     CU_ASSERT_PTR_NOT_NULL_FATAL(known);
     CU_ASSERT_PTR_NOT_NULL_FATAL(known->kernel_ns);
@@ -189,22 +189,22 @@ static void times_are_measured(void)
 static void what_cannot_be_written_is_told(void)
 {
     begin();
-    CU_ASSERT_EQUAL(dao_step_write(NULL, dao_test_path), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_step_write(executor, NULL), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_step_write(executor, ""), DAO_ERR_INVALID);
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_ERR_NOT_READY);
+    CU_ASSERT_EQUAL(dao_executor_step_write(NULL, dao_test_path), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, NULL), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, ""), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_ERR_NOT_READY);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "dao_executor_step_begin()"));
     run_step("update");
-    CU_ASSERT_EQUAL(dao_step_write(executor, "/nowhere/step.dao"), DAO_ERR_IO);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, "/nowhere/step.dao"), DAO_ERR_IO);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "/nowhere/step.dao"));
     push((program_kernel_t){"bad", 1, {WEIGHT}, {DAO_ACCESS_READ}, 0, DAO_ERR_INVALID});
     CU_ASSERT_EQUAL(dao_executor_step_end(executor), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_sync(executor), DAO_ERR_KERNEL_FAILED);
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_ERR_NOT_READY);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_ERR_NOT_READY);
     end();
     begin_with((dao_executor_config_t){.without_plans = true});
     run_step("update");
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_ERR_UNSUPPORTED);
     end();
 }
 
@@ -212,9 +212,9 @@ static void a_full_disk_is_told(void)
 {
     begin();
     run_step("update");
-    CU_ASSERT_EQUAL(dao_step_write(executor, "/dev/full"), DAO_ERR_IO);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, "/dev/full"), DAO_ERR_IO);
     CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "cannot write /dev/full: No space left"));
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     end();
 }
 
@@ -225,9 +225,9 @@ static void want_of_memory_is_told(void)
     begin();
     run_step("update");
     dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_ERR_NO_HOST_MEMORY);
     CU_ASSERT(dao_fault_disarm() > 0);
-    CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+    CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     end();
 }
 #endif

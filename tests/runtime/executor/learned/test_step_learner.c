@@ -215,7 +215,7 @@ static void descriptions_leave_the_last_step(void)
     for (uint32_t i = 1; i <= STEPS; i++) {
         describe_step(i);
         CU_ASSERT_PTR_EQUAL(learner->before, last);
-        CU_ASSERT_EQUAL(dao_step_write(executor, dao_test_path), DAO_OK);
+        CU_ASSERT_EQUAL(dao_executor_step_write(executor, dao_test_path), DAO_OK);
     }
     CU_ASSERT_EQUAL(learner->known_step_count, DAO_KNOWN_STEP_COUNT_MAX);
     CU_ASSERT_PTR_NOT_NULL_FATAL(last->after);
