@@ -12,8 +12,8 @@
  * Two kinds of places do less:
  *
  * With the strategies of whole blocks (binary_buddy, size_class, system), a freed block serves at once a
- * request of its stream that would get just such a block. Other streams get it where nothing else is free,
- * and all others when its streams have passed.
+ * request of its stream that would get just such a block. Other streams get it at once only where nothing
+ * else is free. All other requests get it when its streams have passed.
  *
  * At a hardened place, a freed block is not reused until its streams have passed. Its guard is checked and
  * its bytes are filled then. Damage is logged, and dao_hardening_check() reports it.

@@ -488,8 +488,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_read_async(dao_managed_t *tensor,
  * below them: it moves none of them, and is followed while these and no others are. With others a step goes
  * on without a plan until it has one for them. A plan runs no kernel again that uses a pinned tensor. So pin
  * what is used by most kernels, and what has to keep its address; a learnt step keeps on the device by itself
- * what is worth it. A kernel that fails after it has
- * queued work may make a pinned tensor that it writes leave until its next use.
+ * what is worth it. A kernel that fails after it has queued work may make a pinned tensor that it writes
+ * leave until its next use.
  *
  * @param tensor       Borrowed.
  * @param out_address  NULL, or its device address, which kernels find in dao_launch_t until it is unpinned.
@@ -508,7 +508,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_managed_pin(dao_managed_t *tensor, void *
 
 /**
  * Takes one pin of dao_managed_pin() away, after all kernels pushed before. With the last one the tensor may
- * leave the device as others do. So it is after a failure, too, which the next dao_executor_sync() reports.
+ * leave the device as others do. The pin is also taken away after a failure that the next dao_executor_sync()
+ * reports.
  *
  * @return DAO_OK; DAO_ERR_INVALID also for a tensor that is not pinned; DAO_ERR_NO_HOST_MEMORY;
  *         DAO_ERR_STOPPED; DAO_ERR_REENTRANT from the executor's own thread.

@@ -116,7 +116,7 @@ DAO_API DAO_NODISCARD dao_status_t dao_parked_wait(dao_parked_t *parked);
  *
  * @param parked  NULL is allowed. On an error the bytes stay parked.
  * @return DAO_OK; DAO_ERR_FORKED; DAO_ERR_REENTRANT in a segment callback; DAO_ERR_INVALID for a second time,
- *         which is noticed while moves are under way alone.
+ *         which is noticed only while moves are under way.
  *
  * Threads: any, once. Waits: never. Cost: O(1).
  */

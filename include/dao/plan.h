@@ -75,7 +75,7 @@ typedef struct dao_plan_gap {
     uint64_t high_byte;  /**< up to here, not included; both 0: all of it */
 } dao_plan_gap_t;
 
-/** A pool of memory, all zero: without limit. */
+/** A pool of memory, all zero: without limit. Its tag is longer since dao_plan_pool() is a function. */
 typedef struct dao_plan_pool_config {
     uint64_t capacity_bytes; /**< 0: no limit */
 } dao_plan_pool_t;
@@ -163,7 +163,8 @@ DAO_API const char *dao_plan_method_name(dao_plan_method_t method);
  */
 DAO_API DAO_NODISCARD dao_status_t dao_plan_method_parse(const char *name, dao_plan_method_t *out_method);
 
-/** An immutable, counted plan. */
+/** A plan, immutable and counted: a planner keeps its best one while callers have it. Plans of dao/swap.h and
+    dao/recompute.h have one owner each, and are destroyed. */
 typedef struct dao_plan dao_plan_t;
 
 /** The quality of a plan, and what it cost. */

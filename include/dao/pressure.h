@@ -3,8 +3,8 @@
  * @file
  * Memory pressure: what happens when memory is short, before an allocation fails.
  *
- * An allocation that finds no memory takes these steps, each once but callbacks, and tries again after each
- * one that freed something:
+ * An allocation that finds no memory takes these steps in turn, and tries again after each one that freed
+ * something. Callbacks may be called several times, each other step is taken once:
  *
  *     1. frees that wait for a stream
  *     2. free memory of the place: moved, merged, or newly taken

@@ -107,11 +107,10 @@ typedef struct dao_recompute_config {
     void *progress_user;
 } dao_recompute_config_t;
 
-#define DAO_RECOMPUTE_PROGRESS_PARTS 1000u
+#define DAO_RECOMPUTE_PROGRESS_PARTS 1000u /**< of all that a plan takes */
+#define DAO_RECOMPUTE_TRIES_DEFAULT  200u  /**< steps with repeated runs */
 
-#define DAO_RECOMPUTE_TRIES_DEFAULT 200u
-
-/** A plan, immutable. */
+/** A plan, immutable, with one owner, as a dao_swap_plan_t. */
 typedef struct dao_recompute_plan dao_recompute_plan_t;
 
 /**
@@ -126,7 +125,8 @@ typedef struct dao_recompute_plan dao_recompute_plan_t;
  *         or none that may be quicker than `known_ns`; DAO_ERR_UNSUPPORTED for kernels on several compute
  *         streams.
  *
- * Threads: any. Waits: never. Cost: `try_count` bounds of steps and a half to some three plans of swapping.
+ * Threads: any. Waits: never. Cost: `try_count` bounds of steps, and a half to some three times
+ * what dao_swap_plan_make() takes.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_recompute_plan_make(const dao_swap_problem_t *problem,
                                                            const dao_recompute_config_t *config,

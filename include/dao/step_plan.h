@@ -196,8 +196,8 @@ DAO_API uint64_t dao_step_plan_key_set(uint64_t key);
 /* ---- control ---- */
 
 /**
- * Lets requests pass by the plans, or follow them again. Blocks stay where they are. While requests pass by
- * nothing is recorded.
+ * Turns a place's step plans off, or on again. Blocks stay where they are. While plans are off all requests
+ * go to the usual allocator, and nothing is recorded.
  *
  * @return DAO_OK; DAO_ERR_UNSUPPORTED: the place is not configured for it; as dao_step_begin()
  *         otherwise.

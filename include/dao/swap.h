@@ -13,7 +13,7 @@
  *                         dao/swap_follow.h       -->  what a program that follows it may do next
  *
  * The step repeats: a plan's end is its start. All functions are pure: the same arguments give the same
- * answer, and nothing is kept, read or waited for.
+ * answer, unless a plan has a time limit, and nothing is kept, read or waited for.
  */
 #ifndef DAO_SWAP_H
 #define DAO_SWAP_H
@@ -306,7 +306,8 @@ typedef struct dao_swap_plan_config {
      * on several compute streams; UINT64_MAX: until no change helps any more.
      */
     uint64_t work_limit;
-    /** No longer than this from the call on, for the same; 0: no limit but `work_limit`. */
+    /** Most time from the call on that may go into better plans; then plans depend on the machine. 0: no
+        limit but `work_limit`. */
     uint64_t time_limit_ns;
     /** Called in the calling thread about every millisecond of its work, or more often. True ends the call
         with DAO_ERR_STOPPED, and it is not called again. It must not wait. NULL: the plan is made to its
@@ -321,7 +322,8 @@ typedef struct dao_swap_plan_config {
 #define DAO_SWAP_WORK_DEFAULT    ((uint64_t)200000000) /**< some 2 s */
 #define DAO_SWAP_WORK_LEAST      ((uint64_t)50000)     /**< some 0.5 ms: for a few layouts of long steps */
 
-/** A plan, immutable. */
+/** A plan, immutable. It has one owner, the caller that made it, and is destroyed: nobody else keeps it. A
+    dao_plan_t, which its planner keeps too, is counted. */
 typedef struct dao_swap_plan dao_swap_plan_t;
 
 /**
