@@ -32,7 +32,6 @@ function(dao_test_program name)
     endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
 # dao_everywhere_test(NAME [SOURCES...] [LINKS LIBRARIES...]): one test program a module, NAME.c (or .cpp) and
@@ -116,7 +115,7 @@ function(dao_like_real_test name)
         dao_test_skipped(${name}_like_real "what differs is the driver's, which builds for cpu have as well")
     else()
         add_test(NAME ${name}_like_real COMMAND ${name}_loopback)
-        set_tests_properties(${name}_like_real PROPERTIES TIMEOUT 600 ENVIRONMENT DAO_TEST_LIKE_REAL=1)
+        set_tests_properties(${name}_like_real PROPERTIES ENVIRONMENT DAO_TEST_LIKE_REAL=1)
     endif()
 endfunction()
 
@@ -138,7 +137,7 @@ function(dao_device_test name)
     set_target_properties(${name}_device PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
     if(DAO_TEST_DEVICE)
         add_test(NAME ${name}_device COMMAND ${name}_device)
-        set_tests_properties(${name}_device PROPERTIES TIMEOUT 600 RESOURCE_LOCK device
+        set_tests_properties(${name}_device PROPERTIES RESOURCE_LOCK device
             ENVIRONMENT "${DAO_DEVICE_ENVIRONMENT}")
     endif()
 endfunction()
@@ -184,6 +183,6 @@ function(dao_memcheck)
         endif()
         add_test(NAME memcheck_${name} COMMAND ${DAO_VALGRIND} --quiet --error-exitcode=99 --leak-check=full
             --errors-for-leak-kinds=definite $<TARGET_FILE:${name}>)
-        set_tests_properties(memcheck_${name} PROPERTIES TIMEOUT 600 LABELS memcheck)
+        set_tests_properties(memcheck_${name} PROPERTIES LABELS memcheck)
     endforeach()
 endfunction()
