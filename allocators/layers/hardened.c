@@ -31,6 +31,7 @@
    hardened_check.c looks at all blocks. */
 #include "allocators/layers/hardened_internal.h"
 
+#include "allocators/layers/inner.h"
 #include "base/internal_error.h"
 #include "base/log.h"
 #include "base/memory/host.h"
@@ -454,27 +455,14 @@ static void hardened_stats_reset_peaks(dao_allocator_t *allocator, dao_peaks_t *
 
 /* ---- the rest of the table ---- */
 
-static uint64_t reserved_bytes_of(dao_allocator_t *inner)
-{
-    dao_stats_t stats;
-    inner->ops->stats_get(inner, &stats);
-    return stats.reserved_bytes;
-}
-
-/* The blocks of the quarantine are cached memory. Some go to the system as they are freed: that was released,
-   too. */
+/* The blocks of the quarantine are cached memory. */
 static dao_status_t hardened_trim(dao_allocator_t *allocator, size_t keep_bytes, size_t *out_released_bytes)
 {
     hardened_t *hardened = dao_hardened_of(allocator);
     dao_allocator_t *inner = hardened->inner;
-    uint64_t before_bytes = reserved_bytes_of(inner);
+    uint64_t before_bytes = dao_inner_reserved_bytes(inner);
     (void)dao_hardened_quarantine_shrink(hardened, 0); /* how many blocks that were */
-    dao_status_t status = inner->ops->trim(inner, keep_bytes, out_released_bytes);
-    uint64_t after_bytes = reserved_bytes_of(inner);
-    if (before_bytes > after_bytes + *out_released_bytes) {
-        *out_released_bytes = (size_t)(before_bytes - after_bytes);
-    }
-    return status;
+    return dao_inner_trim(inner, before_bytes, keep_bytes, out_released_bytes);
 }
 
 static dao_status_t hardened_limit_set(dao_allocator_t *allocator, size_t limit_bytes)

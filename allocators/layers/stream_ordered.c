@@ -32,6 +32,7 @@
 #include "allocators/accounting/block_map.h"
 #include "allocators/accounting/ledger.h"
 #include "allocators/front.h"
+#include "allocators/layers/inner.h"
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
@@ -626,27 +627,14 @@ static void stream_ordered_lease_stats(dao_allocator_t *allocator, uint32_t leas
 
 /* ---- what the allocator behind answers ---- */
 
-static uint64_t reserved_bytes_of(dao_allocator_t *inner)
-{
-    dao_stats_t stats;
-    inner->ops->stats_get(inner, &stats);
-    return stats.reserved_bytes;
-}
-
-/* What is reclaimed may go to the system before the trim: that was released, too. */
 static dao_status_t stream_ordered_trim(dao_allocator_t *allocator, size_t keep_bytes,
                                         size_t *out_released_bytes)
 {
     stream_ordered_t *ordered = stream_ordered_of(allocator);
     dao_allocator_t *inner = ordered->inner;
-    uint64_t before_bytes = reserved_bytes_of(inner);
+    uint64_t before_bytes = dao_inner_reserved_bytes(inner);
     settle(ordered, true);
-    dao_status_t status = inner->ops->trim(inner, keep_bytes, out_released_bytes);
-    uint64_t after_bytes = reserved_bytes_of(inner);
-    if (before_bytes > after_bytes + *out_released_bytes) {
-        *out_released_bytes = (size_t)(before_bytes - after_bytes);
-    }
-    return status;
+    return dao_inner_trim(inner, before_bytes, keep_bytes, out_released_bytes);
 }
 
 static dao_status_t stream_ordered_limit_set(dao_allocator_t *allocator, size_t limit_bytes)

@@ -55,8 +55,7 @@ size_t dao_host_total_bytes(void)
     return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* mmap and munmap work in whole pages. */
-static size_t round_up_to_system_page(size_t size_bytes)
+size_t dao_host_whole_pages(size_t size_bytes)
 {
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -70,7 +69,7 @@ static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protecti
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || size_bytes > SIZE_MAX / 2 - alignment_bytes) {
         return NULL;
     }
-    size_t kept_bytes = round_up_to_system_page(size_bytes);
+    size_t kept_bytes = dao_host_whole_pages(size_bytes);
     size_t mapped_bytes = kept_bytes + alignment_bytes;
     char *mapped = mmap(NULL, mapped_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
@@ -110,8 +109,8 @@ void *dao_host_grow_pages(void *address, size_t size_bytes, size_t larger_bytes)
     if (dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || larger_bytes > SIZE_MAX / 2) {
         return NULL;
     }
-    void *grown = mremap(address, round_up_to_system_page(size_bytes), round_up_to_system_page(larger_bytes),
-                         MREMAP_MAYMOVE);
+    void *grown =
+        mremap(address, dao_host_whole_pages(size_bytes), dao_host_whole_pages(larger_bytes), MREMAP_MAYMOVE);
     if (grown == MAP_FAILED) {
         return NULL;
     }
@@ -145,7 +144,7 @@ void dao_host_sparse_free(void *address, size_t count, size_t size_bytes)
 /* Gives back the whole pages behind what is left of a mapping. */
 static void unmap_behind(char *address, size_t left_bytes, size_t size_bytes)
 {
-    left_bytes = round_up_to_system_page(left_bytes);
+    left_bytes = dao_host_whole_pages(left_bytes);
     if (left_bytes < size_bytes) {
         dao_host_unmap(address + left_bytes, size_bytes - left_bytes);
     }
@@ -215,7 +214,7 @@ bool dao_host_share(void *address, size_t size_bytes)
 
 bool dao_host_has_aliases(void)
 {
-    size_t page_bytes = round_up_to_system_page(1);
+    size_t page_bytes = dao_host_whole_pages(1);
     void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
         return false;

@@ -27,6 +27,9 @@ void dao_host_free(void *address);
 /* Returns free whole pages that malloc keeps to the system. Slow. */
 void dao_host_give_back(void);
 
+/* Returns a size in whole pages of the system, as mmap and munmap have it. */
+size_t dao_host_whole_pages(size_t size_bytes);
+
 /* Returns the machine's memory in bytes. */
 size_t dao_host_total_bytes(void);
 

@@ -33,12 +33,6 @@ int dao_shared_create(size_t size_bytes)
     return descriptor;
 }
 
-size_t dao_shared_bytes(size_t size_bytes)
-{
-    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
-}
-
 /* Seals what other processes must not do. Only the kernel's newer versions keep them from writing (5.1). */
 static bool seal_shown(int descriptor)
 {
@@ -48,7 +42,7 @@ static bool seal_shown(int descriptor)
 
 int dao_shared_show(const char *name, size_t size_bytes, void **out_address)
 {
-    size_bytes = dao_shared_bytes(size_bytes);
+    size_bytes = dao_host_whole_pages(size_bytes);
     bool is_refused = dao_fault_fires(DAO_FAULT_SYSTEM_MEMORY) || dao_host_file_is_limited(0, size_bytes);
     int descriptor = is_refused ? DAO_NO_DESCRIPTOR
                                 : dao_descriptor_keep(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -14,12 +14,10 @@
    DAO_NO_DESCRIPTOR if refused. Pages are taken when they are touched. */
 int dao_shared_create(size_t size_bytes);
 
-/* Returns the bytes that memory of dao_shared_show() takes: whole pages of the system. */
-size_t dao_shared_bytes(size_t size_bytes);
-
 /* Creates zeroed memory of a name that this process alone can write, by *out_address: whoever may look into
-   the process finds it among its descriptors, and can read it. dao_host_unmap() and dao_descriptor_close()
-   undo it; it goes with the process at the latest, and with exec. Returns DAO_NO_DESCRIPTOR if refused. */
+   the process finds it among its descriptors, and can read it. It takes dao_host_whole_pages(size_bytes).
+   dao_host_unmap() of these and dao_descriptor_close() undo it; it goes with the process at the latest, and
+   with exec. Returns DAO_NO_DESCRIPTOR if refused. */
 int dao_shared_show(const char *name, size_t size_bytes, void **out_address);
 
 /* Maps memory of dao_shared_show() of another process, to be read alone; its descriptor stays the caller's.

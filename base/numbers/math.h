@@ -44,6 +44,16 @@ static inline uint64_t dao_smaller(uint64_t left, uint64_t right)
     return left < right ? left : right;
 }
 
+/* Returns value - n * unit for the whole n that puts it into [0, unit): a time of a period, say, also one
+   before its start. */
+static inline uint64_t dao_modulo(int64_t value, uint64_t unit)
+{
+    DAO_ASSERT(unit > 0);
+    DAO_ASSERT(unit <= INT64_MAX);
+    int64_t rest = value % (int64_t)unit;
+    return (uint64_t)(rest < 0 ? rest + (int64_t)unit : rest);
+}
+
 #define DAO_NS_PER_S UINT64_C(1000000000)
 
 /* Returns the ns to move bytes at a rate of at least 1, rounded up; UINT64_MAX if it does not fit. */

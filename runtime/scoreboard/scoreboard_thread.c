@@ -175,7 +175,7 @@ static void page_end(void)
 {
     dao_descriptor_close(board.descriptor);
     if (board.page != NULL) {
-        dao_host_unmap(board.page, dao_shared_bytes(sizeof(*board.page)));
+        dao_host_unmap(board.page, dao_host_whole_pages(sizeof(*board.page)));
     }
     dao_host_free(board.scores);
     board.descriptor = DAO_NO_DESCRIPTOR;
@@ -235,7 +235,7 @@ void dao_scoreboard_forked(void)
 {
     if (board.page != NULL) { /* not the thread's memory: it may have been in the middle of a round */
         dao_descriptor_close(board.descriptor);
-        dao_host_unmap(board.page, dao_shared_bytes(sizeof(*board.page)));
+        dao_host_unmap(board.page, dao_host_whole_pages(sizeof(*board.page)));
         board.descriptor = DAO_NO_DESCRIPTOR;
         board.page = NULL;
     }

@@ -184,12 +184,6 @@ static bool cut_holes(layout_builder_t *builder, uint32_t residency, int64_t beg
     return true;
 }
 
-static uint64_t modulo(int64_t time_ns, uint64_t period_ns)
-{
-    int64_t rest = time_ns % (int64_t)period_ns;
-    return (uint64_t)(rest < 0 ? rest + (int64_t)period_ns : rest);
-}
-
 static uint32_t open_residency(layout_builder_t *builder, uint32_t first_access)
 {
     dao_swap_layout_t *layout = builder->layout;
@@ -242,7 +236,7 @@ static bool build_residency(layout_builder_t *builder, uint32_t before, uint32_t
     }
     DAO_ASSERT(begin_ns < end_ns && end_ns - begin_ns <= period_ns);
     dao_plan_buffer_t *buffer = &builder->buffers[residency];
-    buffer->begin_time = modulo(begin_ns, (uint64_t)period_ns);
+    buffer->begin_time = dao_modulo(begin_ns, (uint64_t)period_ns);
     buffer->end_time = buffer->begin_time + (uint64_t)(end_ns - begin_ns);
     return ok && cut_holes(builder, residency, begin_ns);
 }
@@ -267,7 +261,7 @@ static bool build_endless_residency(layout_builder_t *builder, uint32_t first)
                 moment->taken_ns <= moment->free_ns) {
                 continue;
             }
-            int64_t from_ns = (int64_t)modulo(moment->free_ns, (uint64_t)period_ns);
+            int64_t from_ns = (int64_t)dao_modulo(moment->free_ns, (uint64_t)period_ns);
             int64_t to_ns = from_ns + moment->taken_ns - moment->free_ns;
             ok = add_absence(builder, from_ns, to_ns < period_ns ? to_ns : period_ns, i) &&
                  add_absence(builder, 0, to_ns - period_ns, i);

@@ -21,6 +21,7 @@
 #include "planning/swap/addresses/swap_pages.h"
 
 #include "base/memory/host.h"
+#include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "planning/offsets/support/sort.h"
 
@@ -77,12 +78,6 @@ typedef struct pager {
     uint32_t *next_free;  /* of each page */
 } pager_t;
 
-static uint64_t modulo(int64_t time_ns, uint64_t period_ns)
-{
-    int64_t rest = time_ns % (int64_t)period_ns;
-    return (uint64_t)(rest < 0 ? rest + (int64_t)period_ns : rest);
-}
-
 static bool is_paged(const pager_t *pager, uint32_t tensor)
 {
     return dao_swap_is_paged(pager->step, pager->step->size_bytes[tensor]);
@@ -117,7 +112,7 @@ static void add_stay(pager_t *pager, uint32_t before, uint32_t index, bool is_en
     DAO_ASSERT(begin_ns < end_ns && end_ns - begin_ns <= period_ns);
     uint64_t size = dao_swap_part_size(pager->parts, pager->parts->first[tensor] + index);
     stay_t *stay = &pager->stays[pager->stay_count++];
-    stay->begin_ns = modulo(begin_ns, (uint64_t)period_ns);
+    stay->begin_ns = dao_modulo(begin_ns, (uint64_t)period_ns);
     stay->end_ns = stay->begin_ns + (uint64_t)(end_ns - begin_ns);
     stay->page_count = (uint32_t)(size / pager->step->page_bytes);
     stay->first_page = NO_PAGE;

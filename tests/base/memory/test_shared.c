@@ -161,10 +161,10 @@ static void a_message_that_is_not_sent_whole_is_an_error(void)
 static void sizes_are_whole_pages(void)
 {
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    CU_ASSERT_EQUAL(dao_shared_bytes(0), 0);
-    CU_ASSERT_EQUAL(dao_shared_bytes(1), page_bytes);
-    CU_ASSERT_EQUAL(dao_shared_bytes(page_bytes), page_bytes);
-    CU_ASSERT_EQUAL(dao_shared_bytes(page_bytes + 1), 2 * page_bytes);
+    CU_ASSERT_EQUAL(dao_host_whole_pages(0), 0);
+    CU_ASSERT_EQUAL(dao_host_whole_pages(1), page_bytes);
+    CU_ASSERT_EQUAL(dao_host_whole_pages(page_bytes), page_bytes);
+    CU_ASSERT_EQUAL(dao_host_whole_pages(page_bytes + 1), 2 * page_bytes);
 }
 
 /* Each mapping of a descriptor sees the same bytes, and nobody changes how many there are. */

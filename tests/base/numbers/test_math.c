@@ -53,12 +53,22 @@ static void a_transfer_takes_its_time_rounded_up(void)
     CU_ASSERT_EQUAL(dao_transfer_ns(UINT64_MAX, 1), UINT64_MAX);
 }
 
+static void a_time_before_the_period_is_in_it(void)
+{
+    CU_ASSERT_EQUAL(dao_modulo(0, 5), 0);
+    CU_ASSERT_EQUAL(dao_modulo(12, 5), 2);
+    CU_ASSERT_EQUAL(dao_modulo(-1, 5), 4);
+    CU_ASSERT_EQUAL(dao_modulo(-10, 5), 0);
+    CU_ASSERT_EQUAL(dao_modulo(INT64_MIN, INT64_MAX), INT64_MAX - 1);
+}
+
 static CU_TestInfo tests[] = {
     {"powers of two are recognised", powers_of_two_are_recognised},
     {"rounding up reaches the next multiple", rounding_up_reaches_the_next_multiple},
     {"a ceiling is the next whole number", a_ceiling_is_the_next_whole_number},
     {"sums saturate", sums_saturate},
     {"a transfer takes its time, rounded up", a_transfer_takes_its_time_rounded_up},
+    {"a time before the period is in it", a_time_before_the_period_is_in_it},
     CU_TEST_INFO_NULL,
 };
 
