@@ -582,7 +582,41 @@ void dao_engine_take_no_arena(dao_engine_t *engine)
     dao_prefetch_restart(engine);
 }
 
-dao_item_t *dao_engine_run(dao_engine_t *engine)
+static void run_discard(dao_engine_t *engine, dao_item_t *item)
+{
+    if (!dao_again_puts_off_discard(item->uses[0].tensor)) {
+        dao_residency_discard(engine, item->uses[0].tensor);
+    }
+    pass_uses(engine, item);
+    dao_item_destroy(item);
+}
+
+static void run_step_boundary(dao_engine_t *engine, dao_item_t *item)
+{
+    if (engine->learner != NULL) {
+        dao_step_learner_boundary(engine->learner);
+    }
+    (void)dao_again_restore(engine);
+    dao_item_destroy(item);
+}
+
+/* A write or a read: of somebody who waits, of a list, or of nobody. Returns the item in the first case. */
+static dao_item_t *run_bytes(dao_engine_t *engine, dao_item_t *item)
+{
+    if (item->done != NULL) {
+        run_transfer(engine, item);
+        return NULL;
+    }
+    if (item->request == NULL) {
+        run_list_write(engine, item);
+        return NULL;
+    }
+    run_request(engine, item);
+    return item;
+}
+
+/* Takes the first item out of the list. */
+static dao_item_t *take_first(dao_engine_t *engine)
 {
     dao_item_t *item = engine->first_item;
     DAO_ASSERT(item != NULL);
@@ -593,36 +627,25 @@ dao_item_t *dao_engine_run(dao_engine_t *engine)
     dao_prefetch_running(engine, item);
     DAO_ASSERT((engine->first_item == NULL) == (engine->last_item == NULL));
     DAO_ASSERT(engine->frontier != item);
+    return item;
+}
+
+dao_item_t *dao_engine_run(dao_engine_t *engine)
+{
+    dao_item_t *item = take_first(engine);
     switch (item->kind) {
     case DAO_ITEM_KERNEL:
         run_kernel_item(engine, item);
         return NULL;
     case DAO_ITEM_DISCARD:
-        if (!dao_again_puts_off_discard(item->uses[0].tensor)) {
-            dao_residency_discard(engine, item->uses[0].tensor);
-        }
-        pass_uses(engine, item);
-        dao_item_destroy(item);
+        run_discard(engine, item);
         return NULL;
     case DAO_ITEM_STEP_BOUNDARY:
-        if (engine->learner != NULL) {
-            dao_step_learner_boundary(engine->learner);
-        }
-        (void)dao_again_restore(engine);
-        dao_item_destroy(item);
+        run_step_boundary(engine, item);
         return NULL;
     case DAO_ITEM_WRITE:
     case DAO_ITEM_READ:
-        if (item->done != NULL) {
-            run_transfer(engine, item);
-            return NULL;
-        }
-        if (item->request == NULL) {
-            run_list_write(engine, item);
-            return NULL;
-        }
-        run_request(engine, item);
-        return item;
+        return run_bytes(engine, item);
     case DAO_ITEM_PIN:
     case DAO_ITEM_UNPIN:
         run_pin(engine, item);

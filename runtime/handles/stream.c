@@ -305,9 +305,16 @@ dao_status_t dao_stream_query(dao_stream_t *stream)
     return status;
 }
 
+/* A copy whose arguments are checked. */
+typedef struct copy {
+    dao_place_t dst_place, src_place;
+    void *dst;
+    const void *src;
+    size_t size_bytes;
+} copy_t;
+
 /* Queues a copy between the stream's device and another one. */
-static dao_status_t copy_between_devices(const char *function, dao_stream_t *stream, int32_t dst_device,
-                                         void *dst, int32_t src_device, const void *src, size_t size_bytes)
+static dao_status_t copy_between_devices(const char *function, dao_stream_t *stream, const copy_t *copy)
 {
     dao_runtime_t *runtime = stream->runtime;
     if (runtime->ops->copy_peer == NULL) {
@@ -317,6 +324,7 @@ static dao_status_t copy_between_devices(const char *function, dao_stream_t *str
                          runtime->ops->name);
     }
     int32_t own_device = dao_own_home(runtime->core, runtime->device_index);
+    int32_t dst_device = copy->dst_place.index, src_device = copy->src_place.index;
     int32_t other_device = dst_device == own_device ? src_device : dst_device;
     dao_runtime_t *other;
     dao_status_t status = runtime_acquire_healthy(other_device, function, &other);
@@ -337,9 +345,9 @@ static dao_status_t copy_between_devices(const char *function, dao_stream_t *str
     }
     dao_backend_device_t *dst_handle = dst_device == other_device ? other->device : runtime->device;
     dao_backend_device_t *src_handle = src_device == other_device ? other->device : runtime->device;
-    status = dao_runtime_told_of_two(
-        runtime, other,
-        runtime->ops->copy_peer(stream->backend, dst_handle, dst, src_handle, src, size_bytes));
+    status = dao_runtime_told_of_two(runtime, other,
+                                     runtime->ops->copy_peer(stream->backend, dst_handle, copy->dst,
+                                                             src_handle, copy->src, copy->size_bytes));
     dao_runtime_release(other);
     return status;
 }
@@ -365,18 +373,16 @@ static dao_copy_kind_t copy_kind(dao_place_t dst_place, dao_place_t src_place)
                                                    : (from_device ? DAO_COPY_KIND_D2H : DAO_COPY_KIND_H2H);
 }
 
-/* Queues a copy whose arguments are checked. */
-static dao_status_t copy_queue(const char *function, dao_stream_t *stream, dao_place_t dst_place, void *dst,
-                               dao_place_t src_place, const void *src, size_t size_bytes)
+static dao_status_t copy_queue(const char *function, dao_stream_t *stream, copy_t copy)
 {
-    dst_place = home_of(stream, dst_place);
-    src_place = home_of(stream, src_place);
-    if (is_between_devices(dst_place, src_place)) {
-        return copy_between_devices(function, stream, dst_place.index, dst, src_place.index, src, size_bytes);
+    copy.dst_place = home_of(stream, copy.dst_place);
+    copy.src_place = home_of(stream, copy.src_place);
+    if (is_between_devices(copy.dst_place, copy.src_place)) {
+        return copy_between_devices(function, stream, &copy);
     }
-    return dao_runtime_told(
-        stream->runtime,
-        stream->runtime->ops->copy(stream->backend, copy_kind(dst_place, src_place), dst, src, size_bytes));
+    dao_copy_kind_t kind = copy_kind(copy.dst_place, copy.src_place);
+    return dao_runtime_told(stream->runtime, stream->runtime->ops->copy(stream->backend, kind, copy.dst,
+                                                                        copy.src, copy.size_bytes));
 }
 
 /* A copy that touches devices has to touch the stream's. */
@@ -439,8 +445,8 @@ dao_status_t dao_stream_copy(dao_stream_t *stream, dao_place_t dst_place, void *
     if ((status = dao_copy_check("dao_stream_copy", dst_place, dst, src_place, src, size_bytes)) != DAO_OK) {
         return status;
     }
-    return copy_answer(copy_queue("dao_stream_copy", stream, dst_place, dst, src_place, src, size_bytes),
-                       dst_place, src_place, size_bytes);
+    copy_t copy = {dst_place, src_place, dst, src, size_bytes};
+    return copy_answer(copy_queue("dao_stream_copy", stream, copy), dst_place, src_place, size_bytes);
 }
 
 static dao_status_t batch_check(dao_place_t dst_place, dao_place_t src_place, const dao_copy_batch_t *batch)
@@ -483,8 +489,8 @@ static dao_status_t batch_queue(dao_stream_t *stream, dao_place_t dst_place, dao
     }
     status = DAO_OK;
     for (size_t i = 0; i < batch->count && status == DAO_OK; i++) {
-        status = copy_queue("dao_stream_copy_batch", stream, dst_place, batch->dsts[i], src_place,
-                            batch->srcs[i], batch->sizes_bytes[i]);
+        copy_t copy = {dst_place, src_place, batch->dsts[i], batch->srcs[i], batch->sizes_bytes[i]};
+        status = copy_queue("dao_stream_copy_batch", stream, copy);
     }
     return status;
 }

@@ -332,18 +332,12 @@ dao_status_t dao_tensor_extent_find(const char *function, dao_type_t type, int32
     return DAO_OK;
 }
 
-/* Makes a view of memory from parts that nobody has checked; strides NULL is contiguous. */
-static dao_status_t view_create(const char *function, dao_memory_t *memory, size_t offset_bytes,
-                                dao_type_t type, int32_t rank, const int64_t *shape, const int64_t *strides,
+/* Makes a view of memory, unless elements of it would lie outside. */
+static dao_status_t view_create(const char *function, dao_memory_t *memory, const layout_t *layout,
                                 dao_tensor_t **out_tensor)
 {
-    layout_t layout = {.type = type, .offset_bytes = offset_bytes};
-    dao_status_t status;
-    if ((status = layout_fill(function, rank, shape, strides, &layout)) != DAO_OK ||
-        (status = bounds_check(function, &layout, dao_memory_size(memory))) != DAO_OK) {
-        return status;
-    }
-    return tensor_create(memory, &layout, out_tensor);
+    dao_status_t status = bounds_check(function, layout, dao_memory_size(memory));
+    return status == DAO_OK ? tensor_create(memory, layout, out_tensor) : status;
 }
 
 dao_status_t dao_tensor_from_memory(dao_memory_t *memory, size_t offset_bytes, dao_type_t type, int32_t rank,
@@ -361,7 +355,9 @@ dao_status_t dao_tensor_from_memory(dao_memory_t *memory, size_t offset_bytes, d
         return dao_error(DAO_ERR_INVALID, "%s: offset %zu is not a multiple of %zu bytes, the size of %s",
                          function, offset_bytes, element_bytes, dao_type_name(type));
     }
-    return view_create(function, memory, offset_bytes, type, rank, shape, strides, out_tensor);
+    layout_t layout = {.type = type, .offset_bytes = offset_bytes};
+    dao_status_t status = layout_fill(function, rank, shape, strides, &layout);
+    return status == DAO_OK ? view_create(function, memory, &layout, out_tensor) : status;
 }
 
 /* ---- fields ---- */
@@ -704,6 +700,7 @@ dao_status_t dao_tensor_as_strided(dao_tensor_t *tensor, int32_t rank, const int
     if (__builtin_mul_overflow(offset_elements, (int64_t)dao_type_size(layout.type), &offset_bytes)) {
         return overflow_error(function);
     }
-    return view_create(function, tensor->memory, (size_t)offset_bytes, layout.type, rank, shape, strides,
-                       out_tensor);
+    layout_t view = {.type = layout.type, .offset_bytes = (size_t)offset_bytes};
+    status = layout_fill(function, rank, shape, strides, &view);
+    return status == DAO_OK ? view_create(function, tensor->memory, &view, out_tensor) : status;
 }

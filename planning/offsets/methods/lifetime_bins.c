@@ -352,27 +352,40 @@ static void sort_entries(dao_plan_lifetime_bins_t *bins, dao_plan_key_t *keys, d
     dao_plan_sort_keys(keys, scratch, instance->item_count, work);
 }
 
-/* Makes a group of each run of equal keys. Returns their number; with no place for them it counts. */
-static uint32_t make_groups(const dao_plan_lifetime_bins_t *bins, const dao_plan_key_t *keys, group_t *groups,
-                            dao_plan_work_t *work)
+/* A group is a run of equal keys. */
+static bool begins_group(const dao_plan_key_t *keys, uint32_t i)
+{
+    return i == 0 || keys[i].key != keys[i - 1].key;
+}
+
+static uint32_t count_groups(const dao_plan_lifetime_bins_t *bins, const dao_plan_key_t *keys,
+                             dao_plan_work_t *work)
 {
     uint32_t count = 0;
     dao_plan_pass_t pass = {.count = bins->instance->item_count};
     while (dao_plan_pass_next(&pass, work)) {
         for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
-            uint64_t alignment_bytes = (uint64_t)1 << bins->instance->items[keys[i].value].alignment_log2;
-            if (i == 0 || keys[i].key != keys[i - 1].key) {
-                if (groups != NULL) {
-                    groups[count] = (group_t){.size_bytes = LARGEST_BIN - keys[i].key, .first_entry = i};
-                }
-                count++;
-            }
-            if (groups != NULL && alignment_bytes > groups[count - 1].alignment_bytes) {
-                groups[count - 1].alignment_bytes = alignment_bytes;
-            }
+            count += begins_group(keys, i);
         }
     }
     return count;
+}
+
+/* Makes the groups, for which there is room. */
+static void make_groups(const dao_plan_lifetime_bins_t *bins, const dao_plan_key_t *keys, group_t *groups,
+                        dao_plan_work_t *work)
+{
+    group_t *next = groups;
+    dao_plan_pass_t pass = {.count = bins->instance->item_count};
+    while (dao_plan_pass_next(&pass, work)) {
+        for (uint32_t i = (uint32_t)pass.begin; i < pass.end; i++) {
+            uint64_t alignment_bytes = (uint64_t)1 << bins->instance->items[keys[i].value].alignment_log2;
+            if (begins_group(keys, i)) {
+                *next++ = (group_t){.size_bytes = LARGEST_BIN - keys[i].key, .first_entry = i};
+            }
+            next[-1].alignment_bytes = dao_larger(next[-1].alignment_bytes, alignment_bytes);
+        }
+    }
 }
 
 static void list_entries(result_t *result, const dao_plan_key_t *keys, uint32_t count, dao_plan_work_t *work)
@@ -398,12 +411,12 @@ static dao_status_t start_policy(dao_plan_lifetime_bins_t *bins, dao_plan_work_t
     bool is_made = now->entries != NULL && now->blocks != NULL && keys != NULL && scratch != NULL;
     if (is_made) {
         sort_entries(bins, keys, scratch, work);
-        now->group_count = make_groups(bins, keys, NULL, work);
+        now->group_count = count_groups(bins, keys, work);
         now->groups = dao_plan_memory_alloc(memory, (size_t)now->group_count + 1, sizeof(*now->groups));
         is_made = now->groups != NULL;
     }
     if (is_made) {
-        (void)make_groups(bins, keys, now->groups, work);
+        make_groups(bins, keys, now->groups, work);
         now->groups[now->group_count].first_entry = count;
         list_entries(now, keys, count, work);
     }

@@ -523,32 +523,36 @@ static void plan_ahead(pass_t *pass)
     }
 }
 
-/* Room for what a kernel reads and writes. Returns the time at which all of it is there. */
-static uint64_t bring_operands(pass_t *pass, uint32_t kernel)
+/* Room for a part that the kernel at hand reads, or only writes. Returns the time at which it is there. */
+static uint64_t bring_part(pass_t *pass, uint32_t part, bool is_read)
+{
+    part_state_t *state = &pass->states[part];
+    if (state->is_resident) {
+        return state->ready_ns;
+    }
+    uint64_t deadline_ns = is_read ? room_deadline(pass, part, pass->clock_ns) : pass->clock_ns;
+    bool has_room = make_room(pass, state->size_bytes, pass->time, deadline_ns);
+    DAO_ASSERT(has_room);
+    (void)has_room;
+    if (is_read) {
+        load(pass, part);
+    } else {
+        state->ready_ns = dao_swap_room_take_last(&pass->room, state->size_bytes, pass->clock_ns);
+        state->is_resident = true;
+    }
+    return state->ready_ns;
+}
+
+/* Room for what a kernel reads, or for what it only writes. Returns the time at which all of it is there. */
+static uint64_t bring_operands(pass_t *pass, uint32_t kernel, bool is_read)
 {
     const dao_swap_step_t *step = pass->step;
     uint64_t ready_ns = pass->clock_ns;
-    for (int reads = 1; reads >= 0; reads--) { /* first what is loaded */
-        for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
-            uint32_t tensor = step->accesses[t].tensor;
-            for (uint32_t part = pass->parts->first[tensor];
-                 step->accesses[t].reads == (reads != 0) && part < pass->parts->first[tensor + 1]; part++) {
-                part_state_t *state = &pass->states[part];
-                uint64_t size = state->size_bytes;
-                if (!state->is_resident) {
-                    uint64_t deadline_ns = reads ? room_deadline(pass, part, pass->clock_ns) : pass->clock_ns;
-                    bool has_room = make_room(pass, size, pass->time, deadline_ns);
-                    DAO_ASSERT(has_room);
-                    (void)has_room;
-                    if (reads) {
-                        load(pass, part);
-                    } else {
-                        state->ready_ns = dao_swap_room_take_last(&pass->room, size, pass->clock_ns);
-                        state->is_resident = true;
-                    }
-                }
-                ready_ns = dao_larger(ready_ns, state->ready_ns);
-            }
+    for (uint32_t t = step->kernel_access[kernel]; t < step->kernel_access[kernel + 1]; t++) {
+        const dao_swap_access_t *access = &step->accesses[t];
+        uint32_t end = access->reads == is_read ? pass->parts->first[access->tensor + 1] : 0;
+        for (uint32_t part = pass->parts->first[access->tensor]; part < end; part++) {
+            ready_ns = dao_larger(ready_ns, bring_part(pass, part, is_read));
         }
     }
     return ready_ns;
@@ -590,7 +594,8 @@ static void play_kernel(pass_t *pass)
             unlist_part(pass, part);
         }
     }
-    uint64_t begin_ns = bring_operands(pass, kernel);
+    uint64_t read_ns = bring_operands(pass, kernel, true); /* first what is loaded */
+    uint64_t begin_ns = dao_larger(read_ns, bring_operands(pass, kernel, false));
     DAO_ASSERT(begin_ns >= pass->clock_ns);
     pass->clock_ns = begin_ns + step->problem->kernels[kernel].time_ns;
     pass->end_ns[kernel] = pass->clock_ns;
