@@ -41,10 +41,10 @@ int main(void)
 {
     dao_device_place_t device = dao_device_place(0);
     dao_place_config_t config = {.step_plan = {.mode = DAO_STEP_PLAN_OFFSETS}};
-    if (dao_place_configure(device, &config) != DAO_OK) {
+    if (dao_place_configure(device, &config) != DAO_OK) { /* before the place is first used */
         return fail("configure");
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++) { /* the first step is recorded, the next ones are planned */
         if (dao_step_begin(device) != DAO_OK || train_step(device) != DAO_OK ||
             dao_step_end(device) != DAO_OK) {
             return fail("step");
