@@ -13,14 +13,15 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Blocks of the first array; each following one is twice as large. */
 #define FIRST_CAPACITY 32u
 
-void dao_retained_init(dao_retained_t *retained)
+void dao_retained_init(dao_retained_t *retained, int32_t device_index)
 {
-    *retained = (dao_retained_t){0};
+    *retained = (dao_retained_t){.device_index = device_index};
     dao_mutex_init(&retained->lock, DAO_RANK_RUNTIME);
 }
 
@@ -61,7 +62,9 @@ dao_status_t dao_retained_reserve(dao_retained_t *retained)
     size_t capacity = retained->capacity == 0 ? FIRST_CAPACITY : retained->capacity * 2;
     dao_retained_block_t *blocks = dao_host_realloc(retained->blocks, capacity, sizeof(*blocks));
     if (blocks == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the table of retained blocks");
+        return dao_error(DAO_ERR_NO_HOST_MEMORY,
+                         "device:%" PRId32 ": no host memory for the table of retained blocks",
+                         retained->device_index);
     }
     retained->blocks = blocks;
     retained->capacity = capacity;
@@ -154,11 +157,12 @@ bool dao_retained_retires_slow(dao_retained_t *retained, const void *address, co
     DAO_ASSERT_HEAVY(dao_retained_is_valid(retained));
     dao_retained_block_t *block = dao_retained_find(retained, address);
     if (block != NULL && block->owner != owner) {
-        *out_status = dao_error(DAO_ERR_NOT_YOURS, "%p cannot be freed: it belongs to %s", address,
-                                dao_block_owner_text(block->owner));
+        *out_status = dao_error(DAO_ERR_NOT_YOURS, "device:%" PRId32 ": %p cannot be freed: it belongs to %s",
+                                retained->device_index, address, dao_block_owner_text(block->owner));
     } else if (block != NULL && block->is_freed) {
-        *out_status =
-            dao_error(DAO_ERR_DOUBLE_FREE, "%p was freed before; a lease retains it until it ends", address);
+        *out_status = dao_error(DAO_ERR_DOUBLE_FREE,
+                                "device:%" PRId32 ": %p was freed before; a lease retains it until it ends",
+                                retained->device_index, address);
     } else if (block != NULL) {
         block->is_freed = true;
         block->fence = fence != NULL ? *fence : (dao_stream_fence_t){0};

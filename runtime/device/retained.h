@@ -26,10 +26,11 @@ typedef struct dao_retained {
     dao_retained_block_t *blocks; /* by their addresses */
     size_t capacity;
     _Atomic size_t count; /* written with the lock */
+    int32_t device_index; /* whose blocks they are, for messages */
     size_t leaving_count; /* dropped before dao_retained_drop_end(): their room is kept for a way back */
 } dao_retained_t;
 
-void dao_retained_init(dao_retained_t *retained);
+void dao_retained_init(dao_retained_t *retained, int32_t device_index);
 void dao_retained_finish(dao_retained_t *retained); /* nothing is retained any more */
 
 /* Returns true if any block is retained. Threads: any. One load. */

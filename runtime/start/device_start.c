@@ -90,7 +90,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     }
     dao_mutex_init(&runtime->spare.lock, DAO_RANK_RUNTIME);
     dao_deferred_list_init(&runtime->deferred);
-    dao_retained_init(&runtime->retained);
+    dao_retained_init(&runtime->retained, device_index);
     dao_shares_init(&runtime->shares);
     dao_adopted_init(&runtime->adopted);
     dao_natives_init(&runtime->natives);

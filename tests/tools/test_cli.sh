@@ -438,9 +438,10 @@ expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB
 expect 2 "is no range of capacities" simulate "$gpt" --sweep 8GiB..0GiB
 expect 2 "--capacity is what --sweep" simulate "$gpt" --sweep 90%..80% --capacity 50%
 expect 2 "both choose the capacity" simulate "$gpt" --sweep 90%..80% --slow-down 2
-expect 1 "needs" simulate "$small_step" --capacity 1MB
+expect 1 "give at least --capacity " simulate "$small_step" --capacity 1MB
+expect 1 "more than the capacity of 1; give at least --capacity " simulate "$small_step" --capacity 1
 printf 'dao-step 1\ntensor a 2199023255552\nop f 10 >a\nend\n' >"$folder/huge.dao"
-expect 1 "huge.dao: a device of 1.5 TiB cannot be simulated" simulate "$folder/huge.dao" --capacity 75%
+expect 1 "huge.dao: a device of 2.0 TiB cannot be simulated" simulate "$folder/huge.dao" --capacity 100%
 expect 1 "huge.dao: the buffers take more than" convert "$folder/huge.dao" -o "$folder/huge.pickle"
 expect 4 "The largest kernel uses 2.0 TiB: with less than 2.0 TiB nothing helps." \
     fit "$folder/huge.dao" --memory 8GiB --json

@@ -5,6 +5,7 @@
 #include "base/numbers/units.h"
 #include "base/report/error.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -79,4 +80,26 @@ dao_status_t dao_capacity_resolve(const dao_capacity_t *capacity, uint64_t peak_
     }
     *out_bytes = wholes * millionths + rest;
     return DAO_OK;
+}
+
+dao_status_t dao_capacity_error(uint64_t capacity_bytes, uint64_t least_bytes, uint32_t operator_index,
+                                const char *operator_name)
+{
+    return dao_error(DAO_ERR_KERNEL_TOO_LARGE,
+                     "operator %" PRIu32 " \"%.64s\" needs %" PRIu64 " bytes at once for its operands and "
+                     "workspace, more than the capacity of %" PRIu64 "; give at least --capacity %" PRIu64,
+                     operator_index, operator_name, least_bytes, capacity_bytes, least_bytes);
+}
+
+dao_status_t dao_capacity_resolve_for(const dao_capacity_t *capacity, const dao_swap_bound_t *step,
+                                      const char *largest_name, uint64_t *out_bytes)
+{
+    uint64_t capacity_bytes;
+    dao_status_t status = dao_capacity_resolve(capacity, step->peak_bytes, &capacity_bytes);
+    if (status == DAO_OK && capacity_bytes < step->least_capacity_bytes) {
+        status = dao_capacity_error(capacity_bytes, step->least_capacity_bytes, step->least_capacity_kernel,
+                                    largest_name);
+    }
+    *out_bytes = status == DAO_OK ? capacity_bytes : *out_bytes;
+    return status;
 }

@@ -15,6 +15,7 @@
 #include "base/report/error.h"
 #include "runtime/executor/executor_internal.h"
 #include "runtime/start/context.h"
+#include "tools/options/capacity.h"
 #include "tools/run/pattern.h"
 
 #include <dao/dao.h>
@@ -501,12 +502,8 @@ static dao_status_t check_config(const dao_run_config_t *config, const dao_step_
     uint64_t usable_bytes = config->capacity_bytes - config->capacity_bytes % DAO_TRACE_ALIGNMENT_BYTES;
     if (usable_bytes < figures->largest_work_bytes) {
         uint32_t index = figures->largest_operator;
-        return dao_error(
-            DAO_ERR_KERNEL_TOO_LARGE,
-            "operator %" PRIu32 " \"%.64s\" needs %" PRIu64 " bytes at once for its operands and "
-            "workspace, more than the capacity of %" PRIu64 "; give at least --capacity %" PRIu64,
-            index, dao_trace_operator_name(trace, index), figures->largest_work_bytes, config->capacity_bytes,
-            figures->largest_work_bytes);
+        return dao_capacity_error(config->capacity_bytes, figures->largest_work_bytes, index,
+                                  dao_trace_operator_name(trace, index));
     }
     return DAO_OK;
 }

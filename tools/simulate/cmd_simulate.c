@@ -762,13 +762,15 @@ static dao_status_t sweep_plans(request_t *request, const dao_scheme_t *scheme)
 
 static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
 {
-    uint64_t capacity_bytes = request->whole.peak_bytes;
+    const char *largest = dao_trace_operator_name(request->trace, request->whole.least_capacity_kernel);
+    uint64_t capacity_bytes = 0;
     if (request->settings->sweep.first > 0 || request->settings->sweep.first_bytes > 0) {
         return dao_scheme_grows(scheme) ? sweep_plans(request, scheme) : sweep_apart(request, scheme);
     }
-    dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
-                                                 : dao_capacity_resolve(&request->settings->capacity,
-                                                                        capacity_bytes, &capacity_bytes);
+    dao_status_t status = request->slow_down > 0
+                              ? find_capacity(request, scheme, &capacity_bytes)
+                              : dao_capacity_resolve_for(&request->settings->capacity, &request->whole,
+                                                         largest, &capacity_bytes);
     status = status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
     if (is_refusal(status) && request->scheme == NULL) {
         tell_left_out(request, scheme, capacity_bytes, dao_last_message());

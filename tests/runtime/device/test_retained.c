@@ -7,11 +7,13 @@
 
 #include <dao/dao.h>
 
+#include <string.h>
+
 static dao_retained_t retained;
 
 static void begin(void)
 {
-    dao_retained_init(&retained);
+    dao_retained_init(&retained, 3);
 }
 
 static void end(void)
@@ -70,6 +72,7 @@ static void a_free_is_retired_until_the_last_lease_drops_it(void)
     CU_ASSERT_EQUAL(status, DAO_OK);
     CU_ASSERT_TRUE(retires(0x1000, &status));
     CU_ASSERT_EQUAL(status, DAO_ERR_DOUBLE_FREE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(dao_last_message(), "device:3: ")); /* the place is named */
     CU_ASSERT_FALSE(drop(0x1000, &block));
     CU_ASSERT_TRUE(drop(0x1000, &block));
     CU_ASSERT_PTR_EQUAL(block.address, at(0x1000));
