@@ -27,6 +27,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/text/plural.h"
 #include "runtime/core/handle.h"
 #include "runtime/core/thread.h"
 #include "runtime/core/waiters.h"
@@ -281,7 +282,8 @@ static dao_status_t drop_all(dao_lease_t *lease)
             return status;
         }
         if (status != DAO_OK) { /* another thread freed it while it was being retained */
-            dao_log(DAO_LOG_LEVEL_ERROR, "a retained block could not be freed: %s", dao_last_message());
+            dao_log(DAO_LOG_LEVEL_ERROR, "device:%" PRId32 ": a retained block could not be freed: %s",
+                    lease->runtime->device_index, dao_last_message());
         }
         lease->retained_count--;
         lease->retained_bytes -= block.block_bytes;
@@ -334,7 +336,7 @@ dao_status_t dao_lease_release(dao_lease_t *lease)
     if (lease->inside_count > 0) {
         status = dao_error(DAO_ERR_BUSY, "dao_lease_release: the lease %p %s, by %u thread%s", (void *)lease,
                            lease->is_capturing ? "is being captured" : "is entered", lease->inside_count,
-                           lease->inside_count == 1 ? "" : "s");
+                           dao_plural(lease->inside_count, "s"));
         lease_unlock(lease);
         return status;
     }

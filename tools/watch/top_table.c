@@ -2,6 +2,8 @@
 /* The tables of `dao top`. Numbers have seven characters at most, names are cut: no line has over 80. */
 #include "tools/watch/look.h"
 
+#include "base/text/plural.h"
+
 #include <dao/place.h>
 
 #include <inttypes.h>
@@ -93,16 +95,17 @@ static void print_place(const dao_look_t *look, const dao_score_row_t *row)
                  number(&line, (double)stats->failed_count));
     if (place->stream_count > 0 || stats->deferred_count > 0) {
         line = (line_t){.count = 0};
-        (void)printf("           %s streams, %s of them with frees under way, %s frees wait\n",
-                     number(&line, (double)place->stream_count),
+        (void)printf("           %s stream%s, %s of them with frees under way; %s free%s waiting\n",
+                     number(&line, (double)place->stream_count), dao_plural(place->stream_count, "s"),
                      number(&line, (double)place->pending_stream_count),
-                     number(&line, (double)stats->deferred_count));
+                     number(&line, (double)stats->deferred_count), dao_plural(stats->deferred_count, "s"));
     }
     if (stats->slow_count > 0) {
         line = (line_t){.count = 0};
-        (void)printf("           %s slow calls, %s misses; grew %s time%s (fragmentation %s, streams %s)\n",
-                     number(&line, (double)stats->slow_count), number(&line, (double)stats->miss_count),
-                     number(&line, (double)stats->grow_count), stats->grow_count == 1 ? "" : "s",
+        (void)printf("           %s slow call%s, %s miss%s; grew %s time%s (fragmentation %s, streams %s)\n",
+                     number(&line, (double)stats->slow_count), dao_plural(stats->slow_count, "s"),
+                     number(&line, (double)stats->miss_count), dao_plural(stats->miss_count, "es"),
+                     number(&line, (double)stats->grow_count), dao_plural(stats->grow_count, "s"),
                      number(&line, (double)stats->grow_pieces_count),
                      number(&line, (double)stats->grow_fenced_count));
     }
