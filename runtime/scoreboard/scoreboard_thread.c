@@ -48,6 +48,26 @@ dao_status_t dao_scoreboard_find(bool *out_is_watched)
     return dao_snapshot_file_find();
 }
 
+/* ---- places that were used ---- */
+
+/* `runtime` is NULL for the host. */
+typedef void (*place_visit_t)(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime);
+
+static void each_place(const dao_core_t *core, place_visit_t visit)
+{
+    dao_allocator_t *host = dao_host_started();
+    if (host != NULL) {
+        visit((dao_place_t){DAO_PLACE_KIND_CPU, 0}, host, NULL);
+    }
+    for (int32_t i = 0; core != NULL && i < dao_core_device_end(core); i++) {
+        dao_runtime_t *runtime = dao_runtime_started(i);
+        if (runtime != NULL) {
+            visit((dao_place_t){DAO_PLACE_KIND_DEVICE, i}, runtime->device_memory, runtime);
+            visit((dao_place_t){DAO_PLACE_KIND_PINNED, i}, runtime->pinned_memory, runtime);
+        }
+    }
+}
+
 /* ---- a round ---- */
 
 static void tags_write(dao_scores_t *scores, dao_place_t place, const dao_tags_t *tags)
@@ -68,10 +88,9 @@ static void tags_write(dao_scores_t *scores, dao_place_t place, const dao_tags_t
     }
 }
 
-/* A place that was used; `runtime` is NULL for the host. */
-static void place_write(dao_scores_t *scores, dao_place_t place, dao_allocator_t *allocator,
-                        dao_runtime_t *runtime)
+static void place_write(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime)
 {
+    dao_scores_t *scores = board.scores;
     dao_score_row_t *row = dao_scores_add(scores, DAO_SCORE_KIND_PLACE, place);
     if (row != NULL) {
         dao_place_stats_read(place, allocator, runtime, &row->of.place.stats);
@@ -82,21 +101,6 @@ static void place_write(dao_scores_t *scores, dao_place_t place, dao_allocator_t
         }
     }
     tags_write(scores, place, allocator->ledger->tags);
-}
-
-static void places_write(dao_scores_t *scores, const dao_core_t *core)
-{
-    dao_allocator_t *host = dao_host_started();
-    if (host != NULL) {
-        place_write(scores, (dao_place_t){DAO_PLACE_KIND_CPU, 0}, host, NULL);
-    }
-    for (int32_t i = 0; i < dao_core_device_end(core); i++) {
-        dao_runtime_t *runtime = dao_runtime_started(i);
-        if (runtime != NULL) {
-            place_write(scores, (dao_place_t){DAO_PLACE_KIND_DEVICE, i}, runtime->device_memory, runtime);
-            place_write(scores, (dao_place_t){DAO_PLACE_KIND_PINNED, i}, runtime->pinned_memory, runtime);
-        }
-    }
 }
 
 static void process_write(dao_scores_t *scores, const dao_core_t *core)
@@ -120,7 +124,7 @@ static void round_write(void)
     scores->left_out_count = 0;
     process_write(scores, core);
     if (core != NULL) {
-        places_write(scores, core);
+        each_place(core, place_write);
     }
     dao_score_sources_write(scores);
     dao_scoreboard_write(board.page, scores);
@@ -128,20 +132,10 @@ static void round_write(void)
 
 /* ---- snapshots on a signal ---- */
 
-static void snapshots_write(void)
+static void snapshot_write(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime)
 {
-    const dao_core_t *core = dao_core_started();
-    dao_allocator_t *host = dao_host_started();
-    if (host != NULL) {
-        dao_snapshot_signal_write((dao_place_t){DAO_PLACE_KIND_CPU, 0}, host);
-    }
-    for (int32_t i = 0; core != NULL && i < dao_core_device_end(core); i++) {
-        dao_runtime_t *runtime = dao_runtime_started(i);
-        if (runtime != NULL) {
-            dao_snapshot_signal_write((dao_place_t){DAO_PLACE_KIND_DEVICE, i}, runtime->device_memory);
-            dao_snapshot_signal_write((dao_place_t){DAO_PLACE_KIND_PINNED, i}, runtime->pinned_memory);
-        }
-    }
+    (void)runtime;
+    dao_snapshot_signal_write(place, allocator);
 }
 
 /* ---- the thread ---- */
@@ -165,7 +159,7 @@ static void *run_scoreboard(void *user)
             round_write();
         }
         if (dao_snapshot_signal_take()) {
-            snapshots_write();
+            each_place(dao_core_started(), snapshot_write);
         }
     } while (rest());
     return NULL;
