@@ -144,13 +144,14 @@ static bool allocate(dao_swap_step_t *step, uint64_t access_max, uint32_t tensor
            (step->time_before = dao_host_calloc(kernels + 1, sizeof(*step->time_before))) != NULL;
 }
 
-/* `first_access` is, while kernels are joined, the latest access of each tensor. */
-static void access(dao_swap_step_t *step, uint32_t kernel, uint32_t tensor, dao_access_t access)
+/* Adds a use to the access of its tensor by a kernel. */
+static void add_use(dao_swap_step_t *step, uint32_t kernel, uint32_t tensor, dao_access_t access)
 {
-    uint32_t at = step->first_access[tensor];
+    uint32_t *latest = &step->first_access[tensor]; /* the first one from link_accesses() on */
+    uint32_t at = *latest;
     if (at == DAO_SWAP_NONE || step->accesses[at].kernel != kernel) {
         at = step->access_count++;
-        step->first_access[tensor] = at;
+        *latest = at;
         step->accesses[at] = (dao_swap_access_t){.tensor = tensor, .kernel = kernel, .writer = DAO_SWAP_NONE};
         step->kernel_bytes[kernel] += step->size_bytes[tensor];
     }
@@ -178,7 +179,7 @@ static void join_uses(dao_swap_step_t *step)
         step->kernel_access[k] = step->access_count;
         step->time_before[k + 1] = step->time_before[k] + kernel->time_ns;
         for (uint32_t i = 0; i < kernel->use_count; i++) {
-            access(step, k, kernel->uses[i].tensor, kernel->uses[i].access);
+            add_use(step, k, kernel->uses[i].tensor, kernel->uses[i].access);
         }
         step->workspace_tensor[k] = DAO_SWAP_NONE;
         if (kernel->workspace_bytes != 0) {
@@ -186,7 +187,7 @@ static void join_uses(dao_swap_step_t *step)
             step->size_bytes[tensor] = rounded_size(step, kernel->workspace_bytes);
             step->first_access[tensor] = DAO_SWAP_NONE;
             step->workspace_tensor[k] = tensor;
-            access(step, k, tensor, DAO_ACCESS_WRITE);
+            add_use(step, k, tensor, DAO_ACCESS_WRITE);
         }
     }
     step->kernel_access[problem->kernel_count] = step->access_count;

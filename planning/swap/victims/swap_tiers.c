@@ -15,7 +15,7 @@ typedef struct traveller {
     uint32_t copy_count; /* in a step; 0: it is never away */
     uint32_t away_kernels;
     uint32_t first_return; /* kernel before which it comes back first */
-    uint32_t key;          /* of those that move equally often the least goes first */
+    uint32_t key;          /* of sort_travellers(): of those that move equally often the least goes first */
 } traveller_t;
 
 /* Those that move seldom first. */
@@ -63,15 +63,15 @@ static uint64_t count_travels(const dao_swap_parts_t *parts, dao_swap_decision_t
     return sum;
 }
 
-/* Bits backwards: of numbers in a row so turned the least ones are spread over the row, however many are
-   taken. */
-static uint32_t turn(uint32_t number)
+/* Returns the number with its bits in reverse order. Of numbers in a row the least ones by that are spread
+   over the row, however many are taken. */
+static uint32_t reverse_bits(uint32_t number)
 {
-    uint32_t turned = 0;
+    uint32_t reversed = 0;
     for (int bit = 0; bit < 32; bit++) {
-        turned = turned << 1 | (number >> bit & 1);
+        reversed = reversed << 1 | (number >> bit & 1);
     }
-    return turned;
+    return reversed;
 }
 
 /* Sorts parts by the order in which they go to the file. */
@@ -84,7 +84,7 @@ static void sort_travellers(traveller_t *travellers, uint32_t count, dao_swap_ti
     qsort(travellers, count, sizeof(*travellers), compare_travellers);
     if (order == DAO_SWAP_TIER_ORDER_SPREAD) {
         for (uint32_t i = 0; i < count; i++) {
-            travellers[i].key = turn(i);
+            travellers[i].key = reverse_bits(i);
         }
         qsort(travellers, count, sizeof(*travellers), compare_travellers);
     }
@@ -124,8 +124,8 @@ static uint32_t find_next(const dao_swap_parts_t *parts, const traveller_t *trav
 }
 
 /* Sends parts to the file until `wanted_bytes` are there, or no other finds room. Returns what was sent. */
-static uint64_t send(const dao_swap_parts_t *parts, const traveller_t *travellers, uint64_t wanted_bytes,
-                     uint64_t room_bytes, dao_swap_decision_t *decisions)
+static uint64_t send_parts(const dao_swap_parts_t *parts, const traveller_t *travellers,
+                           uint64_t wanted_bytes, uint64_t room_bytes, dao_swap_decision_t *decisions)
 {
     uint64_t sent_bytes = 0;
     uint32_t i = 0;
@@ -182,7 +182,7 @@ dao_status_t dao_swap_tiers(const dao_swap_parts_t *parts, dao_swap_tier_order_t
     uint64_t over_bytes = away_bytes > limit ? away_bytes - limit : 0;
     if (over_bytes > 0 && over_bytes <= file_room(problem) && !dao_swap_is_cancelled(parts->step->cancel)) {
         sort_travellers(travellers, parts->count, order);
-        sent_bytes = send(parts, travellers, over_bytes, file_room(problem), decisions);
+        sent_bytes = send_parts(parts, travellers, over_bytes, file_room(problem), decisions);
     }
     dao_host_free(travellers);
     if (dao_swap_is_cancelled(parts->step->cancel)) {
