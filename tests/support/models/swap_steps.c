@@ -74,3 +74,45 @@ void swap_step_stream(swap_step_box_t *box, uint32_t kernel_count, uint64_t size
         use(box, k, k, DAO_ACCESS_READ);
     }
 }
+
+static bool may_come(const dao_swap_problem_t *problem, swap_bytes_t now, uint32_t tensor)
+{
+    return !(now.device >> tensor & 1) && (now.host >> tensor & 1) &&
+           (uint64_t)__builtin_popcount(now.device) + 1 <= problem->capacity_bytes;
+}
+
+static bool may_go(swap_bytes_t now, uint8_t written, uint32_t tensor)
+{
+    return ((now.device & ~written) >> tensor & 1) && !(now.host >> tensor & 1);
+}
+
+/* Number `tensor_count` stands for no copy. */
+void swap_bytes_copy(const dao_swap_problem_t *problem, uint32_t tensor_count, swap_bytes_t now,
+                     uint8_t written, swap_bytes_see_t see, void *user)
+{
+    bool is_half = problem->host.duplex == DAO_SWAP_DUPLEX_HALF;
+    for (uint32_t in = 0; in <= tensor_count; in++) {
+        bool comes = in < tensor_count;
+        if (comes && !may_come(problem, now, in)) {
+            continue;
+        }
+        for (uint32_t out = 0; out <= tensor_count; out++) {
+            bool goes = out < tensor_count;
+            if (goes && (!may_go(now, written, out) || (comes && is_half))) {
+                continue;
+            }
+            swap_bytes_t next = {(uint8_t)(now.device | (comes ? 1u << in : 0)),
+                                 (uint8_t)(now.host | (goes ? 1u << out : 0))};
+            see(next, user);
+        }
+    }
+}
+
+void swap_bytes_drop(uint32_t tensor_count, swap_bytes_t now, uint8_t used, swap_bytes_see_t see, void *user)
+{
+    for (uint32_t t = 0; t < tensor_count; t++) {
+        if ((now.device & ~used) >> t & 1) {
+            see((swap_bytes_t){(uint8_t)(now.device & ~(1u << t)), now.host}, user);
+        }
+    }
+}

@@ -35,4 +35,22 @@ void swap_step_chain(swap_step_box_t *box, uint32_t layer_count, uint64_t size_b
 /* A step of kernels that read a carried weight of `size_bytes` each. */
 void swap_step_stream(swap_step_box_t *box, uint32_t kernel_count, uint64_t size_bytes, uint64_t time_ns);
 
+/* ---- tiny steps, ns by ns: tensors of one byte, and copies of 1 ns ---- */
+
+/* Where the contents of tensors are: bit t is tensor t. */
+typedef struct swap_bytes {
+    uint8_t device, host;
+} swap_bytes_t;
+
+/* Sees what follows one state. */
+typedef void (*swap_bytes_see_t)(swap_bytes_t next, void *user);
+
+/* Shows all that may be where after a ns, in which at most one tensor comes and one goes; nothing may, too.
+   `written` are those that kernels which run write. */
+void swap_bytes_copy(const dao_swap_problem_t *problem, uint32_t tensor_count, swap_bytes_t now,
+                     uint8_t written, swap_bytes_see_t see, void *user);
+
+/* Shows what is there without one tensor on the device. `used` are those that kernels which run use. */
+void swap_bytes_drop(uint32_t tensor_count, swap_bytes_t now, uint8_t used, swap_bytes_see_t see, void *user);
+
 #endif

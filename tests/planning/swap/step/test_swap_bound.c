@@ -259,6 +259,23 @@ static void masks_of(uint32_t kernel, uint8_t *reads, uint8_t *all, uint8_t *wri
     }
 }
 
+/* What follows `user`, a state, within the same ns, and a ns later. */
+static void see_at_once(swap_bytes_t bytes, void *user)
+{
+    state_t next = *(const state_t *)user;
+    next.device = bytes.device;
+    next.host = bytes.host;
+    visit(explorer->now, &explorer->now_count, next);
+}
+
+static void see_after(swap_bytes_t bytes, void *user)
+{
+    state_t next = *(const state_t *)user;
+    next.device = bytes.device;
+    next.host = bytes.host;
+    visit(explorer->next, &explorer->next_count, next);
+}
+
 /* All that can follow within the same ns: bytes are dropped, the next kernel begins. */
 static void act_at_once(state_t state)
 {
@@ -277,41 +294,19 @@ static void act_at_once(state_t state)
     if (state.left > 0) {
         masks_of((uint32_t)state.kernel - 1, &reads, &all, &writes);
     }
-    for (uint32_t t = 0; t < TENSORS; t++) {
-        if ((state.device & ~all) >> t & 1) {
-            state_t next = state;
-            next.device = (uint8_t)(next.device & ~(1u << t));
-            visit(explorer->now, &explorer->now_count, next);
-        }
-    }
+    swap_bytes_drop(TENSORS, (swap_bytes_t){state.device, state.host}, all, see_at_once, &state);
 }
 
-/* All that one ns can bring: bit TENSORS stands for no copy. */
+/* All that one ns can bring. */
 static void pass_time(state_t state)
 {
     uint8_t reads, all, writes = 0;
     if (state.left > 0) {
         masks_of((uint32_t)state.kernel - 1, &reads, &all, &writes);
     }
-    for (uint32_t in = 0; in <= TENSORS; in++) {
-        bool comes = in < TENSORS;
-        if (comes && ((state.device >> in & 1) || !(state.host >> in & 1) ||
-                      (uint64_t)__builtin_popcount(state.device) + 1 > box.problem.capacity_bytes)) {
-            continue;
-        }
-        for (uint32_t out = 0; out <= TENSORS; out++) {
-            bool goes = out < TENSORS;
-            if ((goes && (!((state.device & ~writes) >> out & 1) || (state.host >> out & 1))) ||
-                (goes && comes && box.problem.host.duplex == DAO_SWAP_DUPLEX_HALF)) {
-                continue;
-            }
-            state_t next = state;
-            next.left = (uint8_t)(next.left > 0 ? next.left - 1 : 0);
-            next.device = (uint8_t)(next.device | (comes ? 1u << in : 0));
-            next.host = (uint8_t)(next.host | (goes ? 1u << out : 0));
-            visit(explorer->next, &explorer->next_count, next);
-        }
-    }
+    state.left = (uint8_t)(state.left > 0 ? state.left - 1 : 0);
+    swap_bytes_copy(&box.problem, TENSORS, (swap_bytes_t){state.device, state.host}, writes, see_after,
+                    &state);
 }
 
 /* Least ns for some steps that begin with all in the host; 0 if there is no way within a lot of time. */
