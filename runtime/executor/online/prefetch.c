@@ -20,7 +20,8 @@
    The first one keeps bytes as few as on demand while there is time; the second one while there is none,
    when the link always has work, and a later choice of victims knows more. What is early takes a share of
    the device at most, and beside that only what is free; that alone holds before the speed of the link is
-   known.
+   known. So before something is to leave for an early fetch, the host waits once for copies to tell it: where
+   the link is slow, a device would else be emptied of what comes next, steps long.
 
    State of the frontier: NULL, all items are admitted; an item with is_counted false, not yet in the
    demand; with is_counted true, in the demand, but not all its operands are fetched. Invariants: the
@@ -29,6 +30,7 @@
 
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
+#include "runtime/executor/core/failure.h"
 #include "runtime/executor/online/eviction.h"
 #include "runtime/executor/records/tensor.h"
 #include "runtime/executor/state/partial.h"
@@ -46,6 +48,9 @@
 /* What was fetched early and is not used yet takes at most this share of the device: 4 to 16 were compared on
    seven steps at 90 to 20 % (docs/swap.md); a larger share overlaps more, and moves more. */
 #define EARLY_SHARE 8
+
+/* Copies in behind the first one that are queued when the speed of the link is asked for, at least. */
+#define COPIES_TO_LEARN 2u
 
 /* A copy is taken to need this much more time than it should, for what the estimate does not know. */
 #define MARGIN 1.25
@@ -251,10 +256,30 @@ static bool may_be_early(const dao_engine_t *engine, uint64_t size_bytes)
            dao_range_used(engine->arena.range) + size_bytes + share_bytes <= engine->config.arena_bytes;
 }
 
+/* Learns the speed of the link from the copies in that are queued, once: waits for them but for the latest,
+   so that the link goes on. The host may be far ahead of the device, and would else not know it for long. */
+static void learn_speed(dao_engine_t *engine)
+{
+    const dao_pace_stream_t *link = &engine->pace.streams[DAO_STREAM_ROLE_H2D];
+    if (link->seen > 0 || link->last < link->first + COPIES_TO_LEARN) {
+        return;
+    }
+    dao_fence_t fence = {0};
+    dao_fence_add(&fence, DAO_STREAM_ROLE_H2D, link->last - 1);
+    dao_status_t status = dao_timeline_wait(&engine->timeline, &fence);
+    dao_engine_lose_unless_ok(engine, status);
+    dao_pace_look(&engine->pace, &engine->timeline);
+}
+
 static bool may_fetch(dao_engine_t *engine, uint64_t size_bytes)
 {
+    bool is_free = dao_range_used(engine->arena.range) + size_bytes <= engine->config.arena_bytes;
+    if (!is_free && engine->pace.streams[DAO_STREAM_ROLE_H2D].bytes_per_ns <= 0) {
+        learn_speed(engine);
+    }
     bool is_known = engine->pace.streams[DAO_STREAM_ROLE_H2D].bytes_per_ns > 0;
-    return may_be_early(engine, size_bytes) && (!is_known || (does_link_ask(engine) && is_due(engine)));
+    return !engine->is_lost && may_be_early(engine, size_bytes) &&
+           (!is_known || (does_link_ask(engine) && is_due(engine)));
 }
 
 /* ---- what ---- */
