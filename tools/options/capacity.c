@@ -94,12 +94,15 @@ dao_status_t dao_capacity_error(uint64_t capacity_bytes, uint64_t least_bytes, u
 dao_status_t dao_capacity_resolve_for(const dao_capacity_t *capacity, const dao_swap_bound_t *step,
                                       const char *largest_name, uint64_t *out_bytes)
 {
-    uint64_t capacity_bytes;
+    uint64_t capacity_bytes = 0;
     dao_status_t status = dao_capacity_resolve(capacity, step->peak_bytes, &capacity_bytes);
-    if (status == DAO_OK && capacity_bytes < step->least_capacity_bytes) {
-        status = dao_capacity_error(capacity_bytes, step->least_capacity_bytes, step->least_capacity_kernel,
-                                    largest_name);
+    if (status != DAO_OK) {
+        return status;
     }
-    *out_bytes = status == DAO_OK ? capacity_bytes : *out_bytes;
-    return status;
+    if (capacity_bytes < step->least_capacity_bytes) {
+        return dao_capacity_error(capacity_bytes, step->least_capacity_bytes, step->least_capacity_kernel,
+                                  largest_name);
+    }
+    *out_bytes = capacity_bytes;
+    return DAO_OK;
 }
