@@ -108,9 +108,11 @@ typedef struct dao_swap_problem {
 
 /**
  * Tensors of at least so many pages lie in pages: rounding up costs them a 32nd of their bytes on average.
- * All others lie at static addresses.
+ * All others lie at static addresses; where that leaves holes that cost more than rounding, only those of
+ * less than DAO_SWAP_PAGED_PAGES_LEAST.
  */
-#define DAO_SWAP_PAGED_PAGES 16u
+#define DAO_SWAP_PAGED_PAGES       16u
+#define DAO_SWAP_PAGED_PAGES_LEAST 4u
 
 /** What fills the time of the window of kernels that decides the bound. */
 typedef enum dao_swap_binding {

@@ -94,12 +94,13 @@ static dao_status_t plan_create(const dao_swap_problem_t *problem, dao_swap_plan
 
 /* One way to search: what the machine is taken to be. */
 typedef struct search_way {
-    uint64_t page_bytes; /* 0: no tensor lies in pages */
-    bool is_apart;       /* directions that share a link do not mind each other */
-    bool is_in_a_row;    /* kernels are timed one behind the other, whatever their streams */
+    uint64_t page_bytes;  /* 0: no tensor lies in pages */
+    uint32_t least_pages; /* tensors of so many pages and more do */
+    bool is_apart;        /* directions that share a link do not mind each other */
+    bool is_in_a_row;     /* kernels are timed one behind the other, whatever their streams */
 } search_way_t;
 
-#define WAY_COUNT_MAX 8u /* each of the three or not */
+#define WAY_COUNT_MAX 12u /* no pages or either of two kinds, each of the other two or not */
 
 /* The searches that a plan is the best of. */
 typedef struct search_series {
@@ -118,7 +119,8 @@ static dao_status_t make_plan(const dao_swap_problem_t *problem, const dao_swap_
                               dao_swap_plan_t **out_plan)
 {
     dao_swap_step_t step;
-    dao_status_t status = dao_swap_step_init(&step, planned);
+    dao_status_t status =
+        dao_swap_step_init_paged(&step, planned, way != NULL ? way->least_pages : DAO_SWAP_PAGED_PAGES);
     if (status != DAO_OK) {
         return status;
     }
@@ -227,57 +229,78 @@ static bool moves_nothing(const dao_swap_plan_t *plan)
     return plan != NULL && plan->program.schedule.in_bytes == 0 && plan->program.schedule.out_bytes == 0;
 }
 
-/* Says whether some tensor would lie in pages. */
-static dao_status_t find_paged(const dao_swap_problem_t *problem, bool *out_has_paged)
+/* Counts the tensors that would lie in pages. */
+static dao_status_t count_paged(const dao_swap_problem_t *problem, uint32_t least_pages, uint32_t *out_count)
 {
     dao_swap_step_t step;
-    dao_status_t status = dao_swap_step_init(&step, problem);
+    dao_status_t status = dao_swap_step_init_paged(&step, problem, least_pages);
     if (status == DAO_OK) {
-        *out_has_paged = false;
+        *out_count = 0;
         for (uint32_t t = 0; t < step.tensor_count; t++) {
-            *out_has_paged = *out_has_paged || dao_swap_is_paged(&step, step.size_bytes[t]);
+            *out_count += dao_swap_is_paged(&step, step.size_bytes[t]) ? 1 : 0;
         }
         dao_swap_step_finish(&step);
     }
     return status;
 }
 
-/* Adds the ways with pages or without.
+/* Adds the ways with pages from `least_pages` on, or without.
 
    Where directions share a link, copies beside each other each get a part of it, whichever is more urgent;
    the calendars let the later one wait for the earlier one. Where few copies meet, a plan that does not look
    at that is better. Where kernels run beside each other their begins are in one order, which costs some
    steps more than it spares to see kernels overlap. */
-static void add_ways(const dao_swap_problem_t *problem, uint64_t page_bytes, search_series_t *series)
+static void add_ways(const dao_swap_problem_t *problem, uint64_t page_bytes, uint32_t least_pages,
+                     search_series_t *series)
 {
     for (int is_apart = 0; is_apart <= (is_shared(problem) ? 1 : 0); is_apart++) {
         for (int is_in_a_row = 0; is_in_a_row <= (dao_swap_runs_beside(problem) ? 1 : 0); is_in_a_row++) {
             DAO_ASSERT(series->way_count < WAY_COUNT_MAX);
-            series->ways[series->way_count++] = (search_way_t){page_bytes, is_apart != 0, is_in_a_row != 0};
+            series->ways[series->way_count++] =
+                (search_way_t){page_bytes, least_pages, is_apart != 0, is_in_a_row != 0};
         }
     }
 }
 
+/* Adds the ways with small tensors in pages, too. They come last, with work of their own: the others find
+   what they find without them. */
+static void add_small_ways(const dao_swap_problem_t *problem, search_series_t *series)
+{
+    uint32_t others = series->way_count;
+    add_ways(problem, problem->page_bytes, DAO_SWAP_PAGED_PAGES_LEAST, series);
+    if (series->config->work_limit == 0 && others > 0) {
+        series->work_end = series->work_end / others * series->way_count;
+    }
+}
+
 /* Lists the ways to search. Static addresses come first where all has room, as whole pages may not have it.
-   Else pages do, as a plan with them takes little more than its copies. */
+   Else pages do, as a plan with them takes little more than its copies. Pages for small tensors, too, leave
+   fewer holes and round more up: which of it costs less, the plans tell. */
 static dao_status_t list_ways(const dao_swap_problem_t *problem, search_series_t *series, bool *out_has_room)
 {
     dao_swap_addresses_t addresses = series->config->addresses;
-    bool has_paged = false;
-    bool may_page = addresses == DAO_SWAP_ADDRESSES_BEST || addresses == DAO_SWAP_ADDRESSES_PAGES;
-    dao_status_t status = may_page && problem->page_bytes != 0 ? find_paged(problem, &has_paged) : DAO_OK;
-    addresses = has_paged ? addresses : DAO_SWAP_ADDRESSES_STATIC;
+    uint32_t large_count = 0, paged_count = 0;
+    dao_status_t status = DAO_OK;
+    if (problem->page_bytes != 0 &&
+        (addresses == DAO_SWAP_ADDRESSES_BEST || addresses == DAO_SWAP_ADDRESSES_PAGES)) {
+        status = count_paged(problem, DAO_SWAP_PAGED_PAGES, &large_count);
+        status = status == DAO_OK ? count_paged(problem, DAO_SWAP_PAGED_PAGES_LEAST, &paged_count) : status;
+    }
+    addresses = paged_count > 0 ? addresses : DAO_SWAP_ADDRESSES_STATIC;
     if (status == DAO_OK && addresses == DAO_SWAP_ADDRESSES_BEST) {
         status = find_room(problem, out_has_room);
     }
-    if (addresses != DAO_SWAP_ADDRESSES_STATIC && !*out_has_room) {
-        add_ways(problem, problem->page_bytes, series);
+    if (large_count > 0 && !*out_has_room) {
+        add_ways(problem, problem->page_bytes, DAO_SWAP_PAGED_PAGES, series);
     }
     if (addresses != DAO_SWAP_ADDRESSES_PAGES) {
-        add_ways(problem, 0, series);
+        add_ways(problem, 0, 0, series);
     }
-    if (addresses != DAO_SWAP_ADDRESSES_STATIC && *out_has_room) {
-        add_ways(problem, problem->page_bytes, series);
+    if (large_count > 0 && *out_has_room) {
+        add_ways(problem, problem->page_bytes, DAO_SWAP_PAGED_PAGES, series);
+    }
+    if (status == DAO_OK && paged_count > large_count) {
+        add_small_ways(problem, series);
     }
     return status;
 }
@@ -290,6 +313,10 @@ static dao_status_t best_plan(const dao_swap_problem_t *problem, search_series_t
     dao_status_t status = list_ways(problem, series, &has_room);
     bool is_final = status != DAO_OK;
     for (uint32_t i = 0; i < series->way_count && !is_final; i++) {
+        if (series->ways[i].least_pages == DAO_SWAP_PAGED_PAGES_LEAST && *plan != NULL &&
+            series->cancel.work >= series->work_end) {
+            break; /* these come last: not every step of many kernels pays for one more search */
+        }
         status = search_way(problem, series, i, plan);
         is_final = status == DAO_ERR_STOPPED || status == DAO_ERR_NO_HOST_MEMORY ||
                    (status == DAO_OK && has_room && moves_nothing(*plan));

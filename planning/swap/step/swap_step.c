@@ -310,6 +310,12 @@ dao_status_t dao_swap_step_check_work(const dao_swap_problem_t *problem)
 
 dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem)
 {
+    return dao_swap_step_init_paged(step, problem, DAO_SWAP_PAGED_PAGES);
+}
+
+dao_status_t dao_swap_step_init_paged(dao_swap_step_t *step, const dao_swap_problem_t *problem,
+                                      uint32_t least_pages)
+{
     uint64_t uses = 0;
     uint32_t workspaces = 0;
     dao_status_t status = check_work(problem, &uses, &workspaces);
@@ -323,6 +329,7 @@ dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t 
     step->alignment_bytes =
         problem->alignment_bytes != 0 ? problem->alignment_bytes : DAO_SWAP_ALIGNMENT_DEFAULT;
     step->page_bytes = problem->page_bytes;
+    step->least_pages = least_pages;
     if (!allocate(step, uses + workspaces, problem->tensor_count + workspaces)) {
         dao_swap_step_finish(step);
         return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the %" PRIu64 " uses of a step", uses);

@@ -56,14 +56,15 @@ typedef struct dao_swap_step {
     uint64_t *live_bytes;        /* kernel_bytes and live inactive periods over the kernel */
     uint64_t *time_before;       /* kernel_count + 1: sum of the times of the kernels before */
     uint64_t alignment_bytes;
-    uint64_t page_bytes; /* 0: no tensor lies in pages */
-    bool runs_beside;    /* kernels of several compute streams are timed as they run, beside each other */
+    uint64_t page_bytes;  /* 0: no tensor lies in pages */
+    uint32_t least_pages; /* tensors of so many pages and more do */
+    bool runs_beside;     /* kernels of several compute streams are timed as they run, beside each other */
 } dao_swap_step_t;
 
 /* Returns true if a tensor of this size lies in pages. */
 static inline bool dao_swap_is_paged(const dao_swap_step_t *step, uint64_t size_bytes)
 {
-    return step->page_bytes != 0 && size_bytes >= DAO_SWAP_PAGED_PAGES * step->page_bytes;
+    return step->page_bytes != 0 && size_bytes >= step->least_pages * step->page_bytes;
 }
 
 /* More than any kernel of a step can need: a capacity above it, such as "no limit", is one like it. */
@@ -88,6 +89,10 @@ DAO_NODISCARD dao_status_t dao_swap_step_check_work(const dao_swap_problem_t *pr
 /* Checks a problem and makes it ready. The problem is borrowed until dao_swap_step_finish(). On an error
    there is nothing to finish. DAO_ERR_INVALID, DAO_ERR_OVERFLOW, DAO_ERR_NO_HOST_MEMORY. */
 DAO_NODISCARD dao_status_t dao_swap_step_init(dao_swap_step_t *step, const dao_swap_problem_t *problem);
+
+/* The same with another number of pages from which on a tensor lies in them than DAO_SWAP_PAGED_PAGES. */
+DAO_NODISCARD dao_status_t dao_swap_step_init_paged(dao_swap_step_t *step, const dao_swap_problem_t *problem,
+                                                    uint32_t least_pages);
 
 void dao_swap_step_finish(dao_swap_step_t *step);
 

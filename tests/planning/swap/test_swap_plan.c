@@ -267,7 +267,7 @@ static void pages_without_large_tensors_change_nothing(void)
         uint64_t step_ns[2];
         take_step(&range, &random, 1.0 / 2);
         for (int i = 0; i < 2; i++) {
-            box.problem.page_bytes = i == 0 ? 0 : 4; /* tensors of 64 bytes and more would lie in them */
+            box.problem.page_bytes = i == 0 ? 0 : 16; /* tensors of 64 bytes and more would lie in them */
             dao_swap_plan_t *plan = plan_of(DAO_SWAP_GRANULARITY_BEST, 16);
             check_plan(plan, &random);
             CU_ASSERT_EQUAL(dao_swap_plan_schedule(plan)->page_count, 0);
@@ -279,6 +279,32 @@ static void pages_without_large_tensors_change_nothing(void)
     box.problem.page_bytes = 3; /* which none may be */
     dao_swap_plan_t *none = NULL;
     CU_ASSERT_EQUAL(dao_swap_plan_make(&box.problem, NULL, &none), DAO_ERR_INVALID);
+    box.problem.page_bytes = 0;
+}
+
+/* Small tensors lie in pages where that makes a step shorter, and cost the search without them no work. */
+static void small_tensors_lie_in_pages_where_it_pays(void)
+{
+    uint64_t random = dao_test_seed("small tensors", 20261130);
+    const swap_step_range_t range = {.tensor_max = 30, .kernel_max = 60, .size_max = 60, .time_max = 40};
+    int shorter = 0;
+    for (int round = 0; round < TEST_ROUNDS(32); round++) {
+        uint64_t step_ns[2] = {0};
+        take_step(&range, &random, 1.0 / 3);
+        for (int i = 0; i < 2; i++) {
+            box.problem.page_bytes = i == 0 ? 0 : 4; /* for tensors of 16 bytes and more */
+            const dao_swap_plan_config_t config = {.granularity = DAO_SWAP_GRANULARITY_WHOLE};
+            dao_swap_plan_t *plan = NULL;
+            CU_ASSERT_EQUAL_FATAL(dao_swap_plan_make(&box.problem, &config, &plan), DAO_OK);
+            check_plan(plan, &random);
+            step_ns[i] = dao_swap_plan_schedule(plan)->step_ns;
+            CU_ASSERT(dao_swap_plan_schedule(plan)->page_count == 0 || step_ns[1] < step_ns[0]);
+            dao_swap_plan_destroy(plan);
+        }
+        CU_ASSERT(step_ns[1] <= step_ns[0]);
+        shorter += step_ns[1] < step_ns[0];
+    }
+    CU_ASSERT(shorter > 0);
     box.problem.page_bytes = 0;
 }
 
@@ -784,6 +810,7 @@ static CU_TestInfo tests[] = {
     {"pages need no neighbours", pages_need_no_neighbours},
     {"more work is never worse", more_work_is_never_worse},
     {"pages without large tensors change nothing", pages_without_large_tensors_change_nothing},
+    {"small tensors lie in pages where it pays", small_tensors_lie_in_pages_where_it_pays},
     {"kernels with workspaces find them", kernels_with_workspaces_find_them},
     {"the file takes what the host cannot", the_file_takes_what_the_host_cannot},
     {"what comes from a file takes its link alone", what_comes_from_a_file_takes_its_link_alone},
