@@ -43,11 +43,9 @@ typedef struct settings {
     uint64_t slow_down;                           /* millionths; 0: none is asked for */
     uint64_t time_scale;                          /* millionths */
     const char *batch, *trace_out;
-    bool moves_all;
-    bool keeps_streams;
+    bool moves_all, keeps_streams;
     bool is_half_duplex, is_static, is_paged;
-    bool is_explained;
-    bool is_json;
+    bool is_explained, is_json;
 } settings_t;
 
 /* Time of a read or write of the file, on top of its bytes. */
@@ -738,8 +736,7 @@ static dao_status_t sweep_plans(request_t *request, const dao_scheme_t *scheme)
     uint32_t count = count_sweep(sweep);
     sweep_row_t *rows = dao_host_calloc(count, sizeof(*rows));
     dao_scheme_known_t known = {0};
-    dao_status_t status =
-        rows != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a sweep of %u rows", count);
+    dao_status_t status = rows != NULL ? DAO_OK : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory for a sweep");
     for (uint32_t i = count; status == DAO_OK && i-- > 0;) {
         rows[i].capacity_bytes = capacity_of_sweep(sweep, request->whole.peak_bytes, i);
         make_sweep_row(request, scheme, &known, &rows[i]);
@@ -748,29 +745,35 @@ static dao_status_t sweep_plans(request_t *request, const dao_scheme_t *scheme)
         }
         status = rows[i].status == DAO_OK || is_refusal(rows[i].status) ? DAO_OK : rows[i].status;
     }
-    for (uint32_t i = 0; rows != NULL && i < count; i++) {
-        if (status == DAO_OK) {
-            status = tell_sweep_row(request, scheme, &rows[i]);
-        } else {
-            finish_sweep_row(&rows[i]);
-        }
+    uint32_t i = 0;
+    for (; status == DAO_OK && i < count; i++) {
+        status = tell_sweep_row(request, scheme, &rows[i]);
+    }
+    for (; rows != NULL && i < count; i++) {
+        finish_sweep_row(&rows[i]);
     }
     dao_scheme_known_finish(&known);
     dao_host_free(rows);
     return status;
 }
 
-static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
+/* Schemes of feature maps move what they choose to, whatever the capacity. */
+static dao_status_t resolve_capacity(const request_t *request, const dao_scheme_t *scheme, uint64_t *out)
 {
     const char *largest = dao_trace_operator_name(request->trace, request->whole.least_capacity_kernel);
+    dao_swap_bound_t step = request->whole;
+    step.least_capacity_bytes = dao_scheme_moves_maps(scheme) ? 0 : step.least_capacity_bytes;
+    return dao_capacity_resolve_for(&request->settings->capacity, &step, largest, out);
+}
+
+static dao_status_t run_scheme(request_t *request, const dao_scheme_t *scheme)
+{
     uint64_t capacity_bytes = 0;
     if (request->settings->sweep.first > 0 || request->settings->sweep.first_bytes > 0) {
         return dao_scheme_grows(scheme) ? sweep_plans(request, scheme) : sweep_apart(request, scheme);
     }
-    dao_status_t status = request->slow_down > 0
-                              ? find_capacity(request, scheme, &capacity_bytes)
-                              : dao_capacity_resolve_for(&request->settings->capacity, &request->whole,
-                                                         largest, &capacity_bytes);
+    dao_status_t status = request->slow_down > 0 ? find_capacity(request, scheme, &capacity_bytes)
+                                                 : resolve_capacity(request, scheme, &capacity_bytes);
     status = status == DAO_OK ? run_row(request, scheme, capacity_bytes) : status;
     if (is_refusal(status) && request->scheme == NULL) {
         tell_left_out(request, scheme, capacity_bytes, dao_last_message());

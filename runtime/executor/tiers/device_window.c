@@ -130,7 +130,7 @@ dao_status_t dao_device_pages_init(dao_device_pages_t *pages, dao_backend_stream
         return DAO_OK;
     }
     dao_status_t status = ops->alias_prepare(pages->device, pages->base, arena_bytes, &page_bytes);
-    if (status == DAO_OK && arena_bytes / page_bytes < DAO_SWAP_PAGED_PAGES) {
+    if (status == DAO_OK && arena_bytes / page_bytes < DAO_SWAP_PAGED_PAGES_LEAST) {
         return DAO_OK; /* no tensor of it would lie in pages */
     }
     bool is_seen = true;
