@@ -272,7 +272,8 @@ static void pages_are_used_where_a_probe_finds_them_right(void)
     is_stale = false;
     CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_BEST, ARENA_BYTES), 2 << 20);
     CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_STATIC, ARENA_BYTES), 0);
-    CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_BEST, ARENA_BYTES / 2), 0); /* no tensor is so large */
+    CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_BEST, ARENA_BYTES / 4), 2 << 20);
+    CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_BEST, ARENA_BYTES / 4 - 1), 0); /* none is so large */
     table.alias_is_slow = true;
     CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_BEST, ARENA_BYTES), 0);
     CU_ASSERT_EQUAL(probe(table, DAO_SWAP_ADDRESSES_PAGES, ARENA_BYTES), 2 << 20);
