@@ -10,7 +10,7 @@
                                 anybody's
 
    So what is poisoned was freed, and is in no live block. The reverse does not hold: blocks that streams have
-   freed, the end of a very large one, what rounding adds, and what was never handed out stay as they are.
+   freed, the middle of a large one, what rounding adds, and what was never handed out stay as they are.
    Poison of a block that was larger remains behind a smaller one in its place. A free that is refused takes
    its poison back. */
 #include "allocators/layers/poisoned.h"
@@ -26,8 +26,9 @@
 
 #include <stdatomic.h>
 
-/* The first so many bytes of a block are poisoned, which takes 2 MiB for as long as they are mapped. */
-#define POISONED_BYTES_MAX ((size_t)16 << 20)
+/* So many bytes at each end of a block are poisoned: uses begin at one of them, and those of a neighbour that
+   goes too far come from there. All of a large block takes as long as writing an eighth of it. */
+#define END_BYTES ((size_t)256 << 10)
 
 /* What the sanitizer keeps one byte for. */
 #define WORD_BYTES 8u
@@ -99,13 +100,25 @@ static void *poisoned_alloc_ordered(dao_allocator_t *allocator, size_t size_byte
 
 /* ---- free ---- */
 
-/* A block may have more bytes than the machine: those that nobody has touched take no memory, but their
-   poison would. The sanitizer poisons whole words alone. */
-static size_t poisoned_bytes(const dao_block_t *block)
+/* Bytes of a block that a free may poison. The sanitizer poisons whole words alone. */
+static size_t whole_words(const dao_block_t *block)
 {
     size_t bytes = (size_t)dao_round_up(block->requested_bytes, WORD_BYTES);
-    bytes = bytes < block->block_bytes ? bytes : block->block_bytes;
-    return bytes < POISONED_BYTES_MAX ? bytes : POISONED_BYTES_MAX;
+    return bytes < block->block_bytes ? bytes : block->block_bytes;
+}
+
+/* A block may have more bytes than the machine: those that nobody has touched take no memory, but their
+   poison would. */
+static void poison_ends(const dao_block_t *block)
+{
+    const char *begin = block->address;
+    size_t bytes = whole_words(block);
+    if (bytes <= 2 * END_BYTES) {
+        dao_poison(begin, bytes);
+        return;
+    }
+    dao_poison(begin, END_BYTES);
+    dao_poison(begin + bytes - END_BYTES, END_BYTES);
 }
 
 /* Finds the block that a free of an address will end, if no stream may use it by then. */
@@ -134,11 +147,11 @@ static dao_status_t poisoned_free_owned(dao_allocator_t *allocator, void *addres
     dao_block_t block;
     bool is_idle = find_idle(allocator, address, fence, owner, &block);
     if (is_idle) {
-        dao_poison(address, poisoned_bytes(&block));
+        poison_ends(&block);
     }
     dao_status_t status = inner->ops->free_owned(inner, address, fence, owner);
     if (is_idle && status != DAO_OK) {
-        dao_unpoison(address, poisoned_bytes(&block));
+        dao_unpoison(address, whole_words(&block));
     }
     return status;
 }
@@ -157,11 +170,11 @@ static dao_status_t poisoned_free_fast(dao_allocator_t *allocator, void *address
     }
     bool is_idle = find_idle(allocator, address, NULL, DAO_BLOCK_OWNER_RAW, &block);
     if (is_idle) {
-        dao_poison(address, poisoned_bytes(&block));
+        poison_ends(&block);
     }
     dao_status_t status = inner->ops->free_fast(inner, address);
     if (is_idle && status != DAO_OK) {
-        dao_unpoison(address, poisoned_bytes(&block));
+        dao_unpoison(address, whole_words(&block));
     }
     return status;
 }

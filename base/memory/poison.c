@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AddressSanitizer keeps a byte for eight, its shadow, where zero is no poison. Shadow is memory that exists
-   once it is touched, even to be read: of a mapping of which little was used it is given back in whole pages,
-   which are zeros then, and only what shares a page of shadow with others is looked at. */
+   once it is touched, even to be read: of a large mapping, of which little was used, it is given back in
+   whole pages, which are zeros then, and only what shares a page of shadow with others is looked at. Of a
+   small one all is looked at: the next poison would have to ask for those pages again. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "base/memory/poison.h"
 
@@ -12,6 +13,9 @@
 /* Bytes that are looked at, and lose their poison, at a time: what was never poisoned is only looked at. The
    sanitizer looks for the first poisoned byte one by one, which is to be short. */
 #define PART_BYTES ((size_t)4 << 10)
+
+/* Of more bytes than these the shadow is given back. */
+#define LOOKED_AT_BYTES_MAX ((size_t)512 << 10)
 
 static void unpoison_parts(char *address, size_t size_bytes)
 {
@@ -26,17 +30,20 @@ static void unpoison_parts(char *address, size_t size_bytes)
 
 void dao_unpoison(void *address, size_t size_bytes)
 {
+    if (size_bytes <= LOOKED_AT_BYTES_MAX) {
+        unpoison_parts(address, size_bytes);
+        return;
+    }
     size_t scale = 0;
     size_t shadow = 0;
     __asan_get_shadow_mapping(&scale, &shadow);
     size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE) << scale; /* that a page of shadow stands for */
     char *bytes = address;
     size_t before_bytes = (page_bytes - (uintptr_t)address % page_bytes) % page_bytes;
-    size_t pages_bytes =
-        size_bytes > before_bytes ? (size_bytes - before_bytes) / page_bytes * page_bytes : 0;
+    size_t pages_bytes = (size_bytes - before_bytes) / page_bytes * page_bytes;
     uintptr_t first = (((uintptr_t)address + before_bytes) >> scale) + shadow;
     /* NOLINTNEXTLINE(performance-no-int-to-ptr): the sanitizer says where its shadow is by a number */
-    if (pages_bytes == 0 || madvise((void *)first, pages_bytes >> scale, MADV_DONTNEED) != 0) {
+    if (madvise((void *)first, pages_bytes >> scale, MADV_DONTNEED) != 0) {
         unpoison_parts(bytes, size_bytes);
         return;
     }
