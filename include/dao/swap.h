@@ -129,7 +129,7 @@ typedef enum dao_swap_binding {
 typedef struct dao_swap_bound {
     uint64_t step_ns;    /**< the greatest of the three below, on one compute stream */
     uint64_t compute_ns; /**< sum of kernel times */
-    uint64_t volume_ns;  /**< least bytes of a step over the link's speed, with their copies' latencies */
+    uint64_t volume_ns;  /**< least time of the link for all bytes of a step, with their copies' latencies */
     uint64_t window_ns;  /**< sum over the best cut of the step into windows of kernels, with latencies */
     uint64_t in_bytes;   /**< least bytes to the device in a step, by parts of any size */
     uint64_t out_bytes;  /**< least bytes from the device in a step */

@@ -20,7 +20,7 @@
 #include "base/numbers/math.h"
 #include "base/numbers/random.h"
 #include "planning/recompute/published/recompute_published.h"
-#include "planning/swap/step/swap_bound.h"
+#include "planning/swap/bound/swap_bound.h"
 
 #include <stdlib.h>
 #include <string.h>

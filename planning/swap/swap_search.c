@@ -23,7 +23,7 @@
 #include "base/report/error.h"
 #include "planning/swap/addresses/swap_demand.h"
 #include "planning/swap/addresses/swap_layout.h"
-#include "planning/swap/step/swap_bound.h"
+#include "planning/swap/bound/swap_bound.h"
 #include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_fingerprint.h"
 #include "planning/swap/swap_grain.h"

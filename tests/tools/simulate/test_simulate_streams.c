@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps on several compute streams in virtual time: to the nanosecond where they can be counted by hand, and
    never below their bound. */
-#include "planning/swap/step/swap_streams.h"
+#include "planning/swap/bound/swap_streams.h"
 #include "tests/support/models/swap_steps.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/suite.h"

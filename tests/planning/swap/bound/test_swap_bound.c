@@ -32,6 +32,13 @@ static void measure(uint64_t *out_least, uint64_t *out_peak)
     *out_peak = bound.peak_bytes;
 }
 
+/* A bound that is searched for: at most `least_ns`, which is known, and less than a hundredth below it. */
+static void expect_about(uint64_t found_ns, uint64_t least_ns)
+{
+    CU_ASSERT(found_ns <= least_ns);
+    CU_ASSERT(found_ns >= least_ns - least_ns / 100);
+}
+
 static void a_stream_of_weights_needs_what_does_not_fit(void)
 {
     swap_step_stream(&box, 100, 1000, 10);
@@ -47,7 +54,9 @@ static void a_stream_of_weights_needs_what_does_not_fit(void)
     CU_ASSERT_EQUAL(bound.window_ns, 6000);
     CU_ASSERT_EQUAL(bound.window_binding, DAO_SWAP_BINDING_IN);
     CU_ASSERT(bound.in_bytes >= 59000 && bound.in_bytes <= 60000);
-    CU_ASSERT_EQUAL(bound.step_ns, 6000);
+    /* A kernel has its own weight and 39 of the 99 others: of all misses, no step has less in the mean. */
+    expect_about(bound.volume_ns, 100 * 100 * 60 / 99);
+    CU_ASSERT_EQUAL(bound.step_ns, bound.volume_ns);
     CU_ASSERT_EQUAL(bound.lookahead_kernels, 100);
     box.problem.capacity_bytes = 100 * 1000;
     bound = bound_of();
@@ -123,7 +132,37 @@ static void a_shared_link_is_slower(void)
     dao_swap_bound_t half = bound_of();
     CU_ASSERT(full.step_ns <= shared.step_ns);
     CU_ASSERT_EQUAL(shared.step_ns, half.step_ns);
-    CU_ASSERT(half.volume_ns == half.in_bytes + half.out_bytes);
+    CU_ASSERT(half.volume_ns >= half.in_bytes + half.out_bytes);
+}
+
+/* Kernels 1 and 3 need the place of a tensor. One that is written may be away for both, and goes out and
+   comes in; of the two others, each may be away for one, and only comes in. */
+static void bytes_of_both_ways_are_least_with_one_choice(void)
+{
+    enum { SIZE = 1000, KERNELS_OF_FIVE = 5 };
+    static const dao_swap_use_t uses[KERNELS_OF_FIVE][2] = {
+        {{0, DAO_ACCESS_READ_WRITE}, {1, DAO_ACCESS_READ}},
+        {{0}},
+        {{1, DAO_ACCESS_READ}, {2, DAO_ACCESS_READ}},
+        {{0}},
+        {{2, DAO_ACCESS_READ}}};
+    static const uint32_t use_counts[KERNELS_OF_FIVE] = {2, 0, 2, 0, 1};
+    swap_step_stream(&box, KERNELS_OF_FIVE, SIZE, 1);
+    box.problem.tensor_count = 3;
+    for (uint32_t k = 0; k < KERNELS_OF_FIVE; k++) {
+        memcpy(box.uses[k], uses[k], sizeof(uses[k]));
+        box.kernels[k].use_count = use_counts[k];
+        box.kernels[k].workspace_bytes = k % 2 == 1 ? SIZE : 0;
+    }
+    box.problem.host.in_bytes_per_second = NS_PER_S;
+    box.problem.host.duplex = DAO_SWAP_DUPLEX_HALF;
+    box.problem.capacity_bytes = 3 * SIZE;
+    dao_swap_bound_t half = bound_of();
+    CU_ASSERT_EQUAL(half.in_bytes, SIZE);
+    CU_ASSERT_EQUAL(half.out_bytes, 0);
+    expect_about(half.volume_ns, 2 * SIZE);
+    box.problem.host.duplex = DAO_SWAP_DUPLEX_FULL;
+    expect_about(bound_of().volume_ns, SIZE);
 }
 
 /* What a window adds to its kernels, by its definition: `count` kernels from `start` on. */
@@ -493,6 +532,7 @@ static CU_TestInfo tests[] = {
     {"a chain pays out forwards and in backwards", a_chain_pays_out_forwards_and_in_backwards},
     {"what the host cannot hold uses the file", what_the_host_cannot_hold_uses_the_file},
     {"a shared link is slower", a_shared_link_is_slower},
+    {"bytes of both ways are least with one choice", bytes_of_both_ways_are_least_with_one_choice},
     {"windows are as defined", windows_are_as_defined},
     {"beyond all capacities a step takes its kernels alone",
      beyond_all_capacities_a_step_takes_its_kernels_alone},

@@ -22,20 +22,18 @@
    out; one of each may have begun before the window. They are counted for the windows of the best sum, which
    stay the same: any cut into windows is a bound. With a file tier they are left out.
 
-   Volume bound. Bytes that are away during an inactive period come in once at its end. For one step from a
-   start, the device may begin with whatever content helps most. The least sum is found by taking the bytes
-   that a kernel lacks from the inactive period that ends last. Inactive periods that reach beyond the end are
-   free. Bytes out are counted over whole versions: one that is away at any time goes out once.
+   Volume bound: what a whole step moves, in swap_volume.c.
 
    Why the windows add up: bytes of a window cross the link while it runs, and windows that do not overlap run
-   one after the other. Furthest end first is Belady's rule, exact as all bytes cost the same. */
+   one after the other. */
 #include <dao/swap.h>
 
 #include "base/memory/host.h"
 #include "base/numbers/math.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
-#include "planning/swap/step/swap_bound.h"
+#include "planning/swap/bound/swap_bound.h"
+#include "planning/swap/bound/swap_volume.h"
 #include "planning/swap/step/swap_step.h"
 #include "planning/swap/step/swap_tier.h"
 
@@ -45,19 +43,11 @@
 #define COARSE_CUT_MAX        256u
 #define FINE_PER_COARSE       4u /* fine intervals in a coarse one, at least: the many rotations take less */
 #define WINDOW_ROTATION_COUNT 24u
-#define VOLUME_ROTATION_COUNT 8u
 #define REFINE_ROUND_MAX      3u
 #define NS_PER_S              1e9
 
-/* A link in ns a byte. */
-typedef struct rate {
-    double in, out;
-    double shared; /* of both directions together; 0: no limit but their own */
-    bool is_half;
-} rate_t;
-
 typedef struct rates {
-    rate_t host, file, both;
+    dao_swap_rate_t host, file, both;
     uint64_t host_limit_bytes;
     bool has_file;
 } rates_t;
@@ -101,9 +91,9 @@ static double longer(double a, double b)
     return a > b ? a : b;
 }
 
-static rate_t rate_of(const dao_swap_tier_t *tier)
+static dao_swap_rate_t rate_of(const dao_swap_tier_t *tier)
 {
-    return (rate_t){
+    return (dao_swap_rate_t){
         .in = NS_PER_S / (double)tier->in_bytes_per_second,
         .out = NS_PER_S / (double)dao_swap_out_speed(tier),
         .shared = tier->shared_bytes_per_second != 0 ? NS_PER_S / (double)tier->shared_bytes_per_second : 0,
@@ -128,7 +118,7 @@ static rates_t rates_of(const dao_swap_problem_t *problem)
 }
 
 /* Least time of a link for some bytes in and some bytes out. */
-static double rate_ns(const rate_t *rate, uint64_t in_bytes, uint64_t out_bytes)
+static double rate_ns(const dao_swap_rate_t *rate, uint64_t in_bytes, uint64_t out_bytes)
 {
     double in = (double)in_bytes * rate->in, out = (double)out_bytes * rate->out;
     return rate->is_half ? in + out : longer(longer(in, out), (double)(in_bytes + out_bytes) * rate->shared);
@@ -362,7 +352,6 @@ static void refine_rotation(windows_t *windows)
 static void find_windows(windows_t *windows)
 {
     uint32_t n = windows->step->kernel_count;
-    find_versions(windows);
     cut_intervals(windows, (uint32_t)dao_smaller(COARSE_CUT_MAX, windows->cut_max / FINE_PER_COARSE));
     uint32_t m = windows->interval_count, count = m < WINDOW_ROTATION_COUNT ? m : WINDOW_ROTATION_COUNT;
     for (uint32_t i = 0; i < count; i++) {
@@ -470,7 +459,8 @@ static uint64_t add_latencies(windows_t *windows)
     return sum;
 }
 
-/* The least time of a step's bytes with their latencies. */
+/* The least time of the bytes of each way with their latencies. They are not all different: the host may
+   serve some of them several times. */
 static uint64_t volume_with_latencies(windows_t *windows, const dao_swap_bound_t *bound)
 {
     const dao_swap_step_t *step = windows->step;
@@ -487,7 +477,27 @@ static uint64_t volume_with_latencies(windows_t *windows, const dao_swap_bound_t
     }
     const traffic_t in = {bound->in_bytes, fewest_copies(in_sizes, in_count, bound->in_bytes)};
     const traffic_t out = {bound->out_bytes, fewest_copies(out_sizes, out_count, bound->out_bytes)};
-    return windows->rates.has_file ? bound->volume_ns : traffic_ns(windows, &in, &out);
+    return windows->rates.has_file ? (uint64_t)volume_ns(&windows->rates, in.bytes, out.bytes)
+                                   : traffic_ns(windows, &in, &out);
+}
+
+/* What a step moves at least; both ways together only for all cuts, as that takes a while. */
+static dao_status_t find_volume(windows_t *windows, dao_swap_bound_t *bound)
+{
+    const dao_swap_step_t *step = windows->step;
+    const rates_t *rates = &windows->rates;
+    const dao_swap_rate_t *rate = rates->has_file ? &rates->both : &rates->host;
+    uint64_t together_ns = 0;
+    dao_status_t status = dao_swap_least_bytes(step, &bound->in_bytes, &bound->out_bytes);
+    if (status == DAO_OK && windows->cut_max == DAO_SWAP_CUT_MAX) {
+        double latency_ns = rates->has_file ? 0 : (double)step->problem->host.latency_ns;
+        status = dao_swap_volume_ns(step, rate, latency_ns, &together_ns);
+    }
+    if (status == DAO_OK) {
+        find_versions(windows);
+        bound->volume_ns = dao_larger(volume_with_latencies(windows, bound), together_ns);
+    }
+    return status;
 }
 
 /* What fills a window's time. */
@@ -538,135 +548,6 @@ static void report_window(windows_t *windows, dao_swap_bound_t *bound)
     bound->window_binding = binding_of(windows, first, length);
 }
 
-/* Bytes that may be away, by the place after which they are needed again; taken from the latest place
-   first. */
-typedef struct pool {
-    uint64_t *left;  /* bytes not yet taken, by end */
-    uint64_t *taken; /* by end */
-    uint64_t left_bytes, taken_bytes;
-    uint32_t latest; /* nothing is left at a later end */
-} pool_t;
-
-static void pool_add(pool_t *pool, uint32_t end, uint64_t bytes)
-{
-    pool->left[end] += bytes;
-    pool->left_bytes += bytes;
-    pool->latest = end > pool->latest ? end : pool->latest;
-}
-
-/* What ends here is needed now. */
-static void pool_end(pool_t *pool, uint32_t end)
-{
-    pool->left_bytes -= pool->left[end];
-    pool->taken_bytes -= pool->taken[end];
-    pool->left[end] = pool->taken[end] = 0;
-}
-
-/* Takes as much as is left of `bytes`. */
-static uint64_t pool_take(pool_t *pool, uint64_t bytes)
-{
-    uint64_t sum = 0;
-    while (sum < bytes && pool->left_bytes > 0) {
-        while (pool->left[pool->latest] == 0) {
-            pool->latest--;
-        }
-        uint64_t left = pool->left[pool->latest], part = left < bytes - sum ? left : bytes - sum;
-        pool->left[pool->latest] -= part;
-        pool->taken[pool->latest] += part;
-        pool->left_bytes -= part;
-        pool->taken_bytes += part;
-        sum += part;
-    }
-    return sum;
-}
-
-static void pool_reset(pool_t *pool, uint32_t end_count)
-{
-    memset(pool->left, 0, end_count * sizeof(*pool->left));
-    memset(pool->taken, 0, end_count * sizeof(*pool->taken));
-    pool->left_bytes = pool->taken_bytes = 0;
-    pool->latest = 0;
-}
-
-/* Least bytes in for the step that begins at kernel `start`. */
-static uint64_t least_in(const dao_swap_step_t *step, pool_t *pool, uint32_t start)
-{
-    uint32_t n = step->kernel_count;
-    uint64_t capacity = step->problem->capacity_bytes, sum = 0;
-    pool_reset(pool, 2 * n);
-    for (uint32_t i = 0; i < step->access_count; i++) { /* inactive periods over the start */
-        const dao_swap_access_t *one = &step->accesses[i];
-        uint32_t until_next = (step->accesses[one->next].kernel + n - start) % n;
-        if (one->inactive_is_live && until_next < one->inactive_length) {
-            pool_add(pool, until_next, step->size_bytes[one->tensor]);
-        }
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t k = (start + i) % n;
-        pool_end(pool, i);
-        uint64_t need = step->kernel_bytes[k] + pool->left_bytes;
-        sum += need > capacity ? pool_take(pool, need - capacity) : 0;
-        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
-            const dao_swap_access_t *one = &step->accesses[t];
-            if (one->inactive_is_live && i + one->inactive_length < n) {
-                pool_add(pool, i + one->inactive_length, step->size_bytes[one->tensor]);
-            }
-        }
-    }
-    return sum;
-}
-
-/* Least bytes out for the step that begins at kernel `start`, of versions that are written in it. */
-static uint64_t least_out(const dao_swap_step_t *step, pool_t *pool, uint32_t start)
-{
-    uint32_t n = step->kernel_count;
-    uint64_t capacity = step->problem->capacity_bytes, sum = 0;
-    pool_reset(pool, 2 * n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t k = (start + i) % n;
-        uint64_t need = step->kernel_bytes[k];
-        pool_end(pool, i);
-        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
-            /* What is used here and was written in this step stands in the pool and in kernel_bytes: count it
-               once. */
-            const dao_swap_access_t *one = &step->accesses[t];
-            bool in_pool = !one->writes && one->writer != DAO_SWAP_NONE && one->inactive_is_live &&
-                           (step->accesses[one->writer].kernel + n - start) % n < i;
-            need -= in_pool ? step->size_bytes[one->tensor] : 0;
-        }
-        need += pool->left_bytes;
-        sum += need > capacity ? pool_take(pool, need - capacity) : 0;
-        for (uint32_t t = step->kernel_access[k]; t < step->kernel_access[k + 1]; t++) {
-            const dao_swap_access_t *one = &step->accesses[t];
-            uint32_t end_access, length = one->writes ? dao_swap_content_length(step, t, &end_access) : 0;
-            if (length != 0) {
-                pool_add(pool, i + length, step->size_bytes[one->tensor]);
-            }
-        }
-    }
-    return sum;
-}
-
-static dao_status_t find_volumes(const dao_swap_step_t *step, const rates_t *rates, dao_swap_bound_t *bound)
-{
-    uint32_t n = step->kernel_count;
-    uint64_t *memory = dao_host_calloc((size_t)n * 4, sizeof(*memory));
-    if (memory == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
-    }
-    pool_t pool = {.left = memory, .taken = memory + (size_t)n * 2};
-    uint32_t count = n < VOLUME_ROTATION_COUNT ? n : VOLUME_ROTATION_COUNT;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t start = (uint32_t)((uint64_t)i * n / count);
-        uint64_t in = least_in(step, &pool, start), out = least_out(step, &pool, start);
-        bound->in_bytes = in > bound->in_bytes ? in : bound->in_bytes;
-        bound->out_bytes = out > bound->out_bytes ? out : bound->out_bytes;
-    }
-    dao_host_free(memory);
-    bound->volume_ns = (uint64_t)volume_ns(rates, bound->in_bytes, bound->out_bytes);
-    return DAO_OK;
-}
-
 static void report_lookahead(const dao_swap_step_t *step, const rates_t *rates, dao_swap_bound_t *bound)
 {
     uint32_t n = step->kernel_count;
@@ -702,14 +583,13 @@ static dao_status_t bound_of_step(const dao_swap_step_t *step, uint32_t cut_max,
     if (!allocate(&windows, step, cut_max)) {
         status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for the bound of a step");
     } else {
-        status = find_volumes(step, &windows.rates, bound);
+        status = find_volume(&windows, bound);
     }
     if (status == DAO_OK) {
         find_windows(&windows);
         report_window(&windows, bound);
         bound->window_ns = bound->compute_ns + add_latencies(&windows);
-        bound->volume_ns = volume_with_latencies(&windows, bound);
-        bound->step_ns = bound->window_ns > bound->volume_ns ? bound->window_ns : bound->volume_ns;
+        bound->step_ns = dao_larger(bound->window_ns, bound->volume_ns);
         report_lookahead(step, &windows.rates, bound);
     }
     release(&windows);

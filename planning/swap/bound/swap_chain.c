@@ -18,7 +18,7 @@
    less is known, which only lowers the bound.
 
    A *place* is a kernel of the chain, counted on over steps: place p + length is that of p a step later. */
-#include "planning/swap/step/swap_chain.h"
+#include "planning/swap/bound/swap_chain.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"

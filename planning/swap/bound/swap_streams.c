@@ -17,12 +17,12 @@
    playing a few steps with memory for everything: the way back from the last end, kernel by kernel, to what
    each waited for. Any cycle on it is a bound; the one that decides in the long run is there as soon as the
    play has become periodic. */
-#include "planning/swap/step/swap_streams.h"
+#include "planning/swap/bound/swap_streams.h"
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
-#include "planning/swap/step/swap_bound.h"
-#include "planning/swap/step/swap_chain.h"
+#include "planning/swap/bound/swap_bound.h"
+#include "planning/swap/bound/swap_chain.h"
 #include "planning/swap/step/swap_fence.h"
 #include "planning/swap/step/swap_step.h"
 
