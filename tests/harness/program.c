@@ -189,6 +189,24 @@ static void apply_theme(uint64_t *state, uint8_t *ops, uint32_t op_count)
     }
 }
 
+/* A hardened place writes whole blocks: there three of four large ones are small, or they take all the time.
+ */
+static void shrink_hardened(uint64_t *state, uint8_t *bytes, uint32_t op_count)
+{
+    harness_config_t config = {0};
+    read_hardening(bytes, &config);
+    if ((config.library.hardening | config.place_config.hardening) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < op_count; i++) {
+        uint8_t *op = bytes + HARNESS_CONFIG_BYTES + i * HARNESS_OP_BYTES;
+        bool is_large = op[5] % 16 >= 2 && op[5] % 16 <= 4; /* see call_size() */
+        if (is_large && dao_random_next(state) % 4 != 0) {
+            op[5] |= 8;
+        }
+    }
+}
+
 size_t harness_random_bytes(uint64_t seed, uint8_t out_bytes[HARNESS_PROGRAM_BYTES])
 {
     uint64_t state = seed;
@@ -201,5 +219,6 @@ size_t harness_random_bytes(uint64_t seed, uint8_t out_bytes[HARNESS_PROGRAM_BYT
         out_bytes[i] = (uint8_t)(dao_random_next(&state) >> 16);
     }
     apply_theme(&state, out_bytes + HARNESS_CONFIG_BYTES, op_count);
+    shrink_hardened(&state, out_bytes, op_count);
     return length;
 }
