@@ -15,7 +15,8 @@ from ctypes import byref, c_uint64, c_void_p
 
 import torch
 
-from dao.recording.storages import storage_of
+from dao.recording.storages import storage_of, untyped_storage
+from dao.torch import fields
 from dao.torch import library as lib
 from dao.torch.explain import Holders, explain, no_room
 from dao.torch.interrupts import held
@@ -24,7 +25,7 @@ from dao.torch.library import OffloadError
 from dao.torch.owner import Owner
 from dao.torch.plan import Plan, Problem
 from dao.torch.report import report_text
-from dao.torch.stash import Stash, changed, now_ns
+from dao.torch.stash import Cell, Handle, Item, Stash, changed, now_ns
 from dao.torch.state import State, state_of
 from dao.torch.weights import KeptWeight, Weights
 
@@ -114,7 +115,7 @@ def check_model(model):
                            "give offload() the model that was not compiled")
 
 
-class Offload:
+class Offload(fields.Progress):
     """See offload()."""
 
     def __init__(self, model, optimizer, limit, to):
@@ -132,7 +133,6 @@ class Offload:
         self.stash = Stash(self.library, self.mover, self.owner)
         self.stash.on_drop, self.stash.on_close = self.on_drop, self.on_close
         self.stash.on_freed, self.stash.on_refused = self.on_freed, self.on_refused
-        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
         self.plans = []  # the one used last is the last
         self.learnt = []  # signatures of shapes without plans, the latest last
         self.last_plan = self.last_learner = self.unplanned = None
@@ -173,12 +173,21 @@ class Offload:
             self.states.append(state)
             undo.callback(state.close)
             state.note_all()
+        self.hooks = self.make_hooks()
         self.callback = lib.PressureFunction(self.relieve)
         self.callback_id, self.mark = c_uint64(), c_uint64()
         self.library.check(self.library.peak_mark_add(lib.HOST, byref(self.mark)))
         undo.callback(self.library.peak_mark_remove, self.mark)
         self.library.check(self.library.pressure_callback_add(
             lib.HOST, self.callback, None, byref(self.callback_id)))
+
+    def make_hooks(self):
+        pack, unpack = self.pack, self.unpack
+        if fields.native is not None:  # which calls these, where a call is not as planned
+            native = fields.native.Hooks(self, untyped_storage, torch.strided, Item, Cell, Handle, Kept,
+                                         SMALL_BYTES)
+            pack, unpack, self.stash.end = native.pack, native.unpack, native.end
+        return torch.autograd.graph.saved_tensors_hooks(pack, unpack)
 
     def rehome(self):
         """Gives what is there memory of the place: it was made before that was PyTorch's allocator."""

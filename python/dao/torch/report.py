@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What o.report() says."""
+from dao.torch import fields
 
 BINDINGS = ("operators bind: neither memory nor a faster way helps",
             "what comes back binds: a faster way in helps",
@@ -32,6 +33,8 @@ def report_text(o):
     if o.last_learner is not None:
         lines.append(o.last_learner.peak_text())
     lines.append(o.weights.text())
+    if fields.native is None:
+        lines.append(f"hooks are Python, and dearer than those in C: {fields.why_python}")
     if o.has_pinned:
         lines.append("pinned memory is memory of the same machine as the model's, which is on the CPU: only "
                      "a file makes room")

@@ -15,6 +15,7 @@ from ctypes import byref, c_void_p
 import torch
 
 from dao.recording.storages import untyped_storage
+from dao.torch import fields
 from dao.torch.library import IN, OUT, MoverStats, OffloadError
 
 now_ns = time.perf_counter_ns
@@ -31,15 +32,11 @@ def changed(shape, version, expected):
         "it, or find the operation that kept it by torch.autograd.set_detect_anomaly(True)")
 
 
-class Cell:
+class Cell(fields.Cell):
     """A tensor that was kept, and its version; once its storage has been away None, and what it takes to make
     it again. Nobody else has the tensor itself: each of them counts as one user of the storage."""
 
-    __slots__ = ("tensor", "version", "shape")
-
-    def __init__(self, tensor):
-        self.tensor = tensor = tensor.detach()
-        self.version = tensor._version
+    __slots__ = ()
 
     def leave(self):
         tensor, self.tensor = self.tensor, None
@@ -54,20 +51,15 @@ class Cell:
         return torch._neg_view(tensor) if is_neg else tensor
 
 
-class Item:
-    """A storage. `cells` are its tensors that were kept, empty once it has been away."""
+class Item(fields.Item):
+    """A storage, and its key and size_bytes. `cells` are its tensors that were kept, empty once it has been
+    away; `handles` counts those of autograd. `parked` is what the mover has of it, `in_ticket` that of its
+    way in, `record` its number in the plan, or its record in a step that is learnt."""
 
-    parked = None  # what the mover has of it
-    out_ticket = in_ticket = 0  # of the moves under way; 0: none
+    out_ticket = 0  # of the move under way, as in_ticket; 0: none
     error = None  # raised when it is unpacked
     is_stuck = False  # it could not be written
-    record = None  # of the step that is learnt
     is_listed = True  # it is one of the stash's, which weights are not always
-
-    def __init__(self, key, storage, size_bytes):
-        self.key, self.storage, self.size_bytes = key, storage, size_bytes
-        self.cells = []
-        self.handles = 0
 
     def is_sole(self, library):
         """True if nobody else has its storage: one reference is the storage's object, and one each of its
@@ -121,14 +113,11 @@ class Lasting(Item):
         self.storage = None
 
 
-class Handle:
-    """A tensor as autograd keeps it."""
+class Handle(fields.Handle):
+    """A tensor as autograd keeps it. The stash is told of its end()."""
 
-    __slots__ = ("stash", "item", "cell")
+    __slots__ = ()
     is_noted = True
-
-    def __init__(self, stash, item, cell):
-        self.stash, self.item, self.cell = stash, item, cell
 
     def get(self):
         """Returns the tensor, which is brought back if it is away. Autograd makes a tensor of its own of it,
@@ -144,13 +133,6 @@ class Handle:
         if tensor._version != cell.version:
             raise changed(tensor.shape, tensor._version, cell.version)
         return tensor
-
-    def __del__(self):
-        stash = self.stash
-        if stash.owner.is_in_own_step():
-            stash.release(self.item)
-        else:
-            stash.owner.end_late(stash.release, self.item)
 
 
 class Stash:
@@ -198,6 +180,13 @@ class Stash:
             self.forget_storage(item)
         else:
             del self.away[item]
+
+    def end(self, item):
+        """A handle ends, in any thread."""
+        if self.owner.is_in_own_step():
+            self.release(item)
+        else:
+            self.owner.end_late(self.release, item)
 
     def release(self, item):
         """A handle ends, and its item with the last one."""
