@@ -210,7 +210,7 @@ dao_status_t dao_command_list_run(dao_command_list_t *list)
     }
     dao_status_t status = dao_executor_check_thread(list->executor);
     if (status != DAO_OK || list->first == NULL) {
-        return status;
+        return status == DAO_OK ? dao_queue_check(&list->executor->queue) : status;
     }
     dao_item_t *first = NULL;
     dao_item_t *last = NULL;

@@ -62,6 +62,20 @@ static void wait_for_room_locked(dao_queue_t *queue, uint64_t kernel_count)
     }
 }
 
+static dao_status_t check_locked(const dao_queue_t *queue)
+{
+    return queue->is_stopping ? dao_error(DAO_ERR_STOPPED, "the executor is stopped or being destroyed")
+                              : DAO_OK;
+}
+
+dao_status_t dao_queue_check(dao_queue_t *queue)
+{
+    dao_mutex_lock(&queue->lock);
+    dao_status_t status = check_locked(queue);
+    dao_mutex_unlock(&queue->lock);
+    return status;
+}
+
 dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *last, uint64_t kernel_count)
 {
     DAO_ASSERT(first != NULL);
@@ -71,8 +85,8 @@ dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *l
     if (kernel_count > 0) {
         wait_for_room_locked(queue, kernel_count);
     }
-    bool is_stopping = queue->is_stopping;
-    if (!is_stopping) {
+    dao_status_t status = check_locked(queue);
+    if (status == DAO_OK) {
         last->next = NULL;
         if (queue->last == NULL) {
             queue->first = first;
@@ -85,7 +99,7 @@ dao_status_t dao_queue_push(dao_queue_t *queue, dao_item_t *first, dao_item_t *l
     }
     DAO_ASSERT(is_valid_locked(queue));
     dao_mutex_unlock(&queue->lock);
-    return is_stopping ? dao_error(DAO_ERR_STOPPED, "the executor is stopped or being destroyed") : DAO_OK;
+    return status;
 }
 
 dao_item_t *dao_queue_take(dao_queue_t *queue, bool wait)

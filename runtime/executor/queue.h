@@ -23,6 +23,9 @@ typedef struct dao_queue {
 void dao_queue_init(dao_queue_t *queue, uint32_t kernel_limit);
 void dao_queue_finish(dao_queue_t *queue); /* it is empty */
 
+/* DAO_ERR_STOPPED once nothing more may be pushed. */
+DAO_NODISCARD dao_status_t dao_queue_check(dao_queue_t *queue);
+
 /* Adds a chain of items at once, in order. Waits until its `kernel_count` kernels have room, or the queue has
    none at all (a chain may be longer than the limit); later pushes of kernels wait behind it.
    DAO_ERR_STOPPED: nothing was added. */

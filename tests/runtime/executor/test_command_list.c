@@ -189,9 +189,13 @@ static void a_list_goes_with_its_last_run(void)
 
 static void a_list_outlives_its_executor(void)
 {
+    dao_command_list_t *empty;
     begin();
+    CU_ASSERT_EQUAL(dao_command_list_create(executor, &empty), DAO_OK);
     CU_ASSERT_EQUAL(add(0, DAO_ACCESS_WRITE), DAO_OK);
     CU_ASSERT_EQUAL(dao_executor_destroy(executor), DAO_OK);
+    CU_ASSERT_EQUAL(dao_command_list_run(empty), DAO_ERR_STOPPED);
+    dao_command_list_destroy(empty);
     CU_ASSERT_EQUAL(dao_command_list_run(list), DAO_ERR_STOPPED);
     CU_ASSERT_EQUAL(dao_command_list_plan(list, 0), DAO_ERR_STOPPED);
     dao_command_list_destroy(list);
