@@ -93,9 +93,9 @@ static const scenario_t scenarios[] = {
 
 #define SCENARIO_COUNT (sizeof(scenarios) / sizeof(scenarios[0]))
 
-/* Seeds of all scenarios together: 11,000 in dev and tsan. ThreadSanitizer takes 30 times as long. */
+/* Seeds of all scenarios together: 10,500 in dev and tsan. ThreadSanitizer takes 30 times as long. */
 #if defined(TEST_HAS_THREAD_SANITIZER)
-#define SEED_COUNT UINT64_C(2000)
+#define SEED_COUNT UINT64_C(1500)
 #else
 #define SEED_COUNT UINT64_C(9000)
 #endif
