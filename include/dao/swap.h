@@ -168,8 +168,8 @@ typedef struct dao_swap_bound {
  * @return DAO_OK; DAO_ERR_INVALID, DAO_ERR_OVERFLOW for a problem beyond its limits; DAO_ERR_KERNEL_TOO_LARGE
  *         where the capacity is less than one kernel needs; DAO_ERR_NO_HOST_MEMORY.
  *
- * Threads: any. Waits: never. Cost: O(uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 10 ms for 2,500
- * kernels. On several compute streams some of that again for each.
+ * Threads: any. Waits: never. Cost: O(256 x uses + cuts^2), cuts at most DAO_SWAP_CUT_MAX; some 10 ms for
+ * 2,500 kernels. On several compute streams some of that again for each.
  */
 DAO_API DAO_NODISCARD dao_status_t dao_swap_find_bound(const dao_swap_problem_t *problem,
                                                        dao_swap_bound_t *out_bound);

@@ -189,8 +189,8 @@ static void apply_theme(uint64_t *state, uint8_t *ops, uint32_t op_count)
     }
 }
 
-/* A hardened place writes whole blocks: there three of four large ones are small, or they take all the time.
- */
+/* A hardened place writes whole blocks: three of four large ones are small there, or they take all the
+   time. */
 static void shrink_hardened(uint64_t *state, uint8_t *bytes, uint32_t op_count)
 {
     harness_config_t config = {0};

@@ -393,7 +393,7 @@ static double ascend(prices_t *prices, double aim_ns)
     return best_ns;
 }
 
-/* The bound of a link whose directions take turns, or do not. */
+/* Searches for the bound of one link; *longest_ns becomes it, if it is longer. */
 static dao_status_t find_ns(const dao_swap_step_t *step, const dao_swap_rate_t *rate, double latency_ns,
                             uint64_t *longest_ns)
 {

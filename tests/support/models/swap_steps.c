@@ -116,3 +116,8 @@ void swap_bytes_drop(uint32_t tensor_count, swap_bytes_t now, uint8_t used, swap
         }
     }
 }
+
+bool swap_step_is_bound(uint64_t found_ns, uint64_t least_ns)
+{
+    return found_ns <= least_ns && found_ns + least_ns / 100 + 1 >= least_ns;
+}

@@ -35,6 +35,10 @@ void swap_step_chain(swap_step_box_t *box, uint32_t layer_count, uint64_t size_b
 /* A step of kernels that read a carried weight of `size_bytes` each. */
 void swap_step_stream(swap_step_box_t *box, uint32_t kernel_count, uint64_t size_bytes, uint64_t time_ns);
 
+/* True for a bound that is searched for, of a step that is known to take `least_ns`: no more than that, and
+   less than a hundredth and a rounding below it. */
+bool swap_step_is_bound(uint64_t found_ns, uint64_t least_ns);
+
 /* ---- tiny steps, ns by ns: tensors of one byte, and copies of 1 ns ---- */
 
 /* Where the contents of tensors are: bit t is tensor t. */
