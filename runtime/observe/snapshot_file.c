@@ -8,6 +8,7 @@
 #include "base/report/error.h"
 #include "base/text/setting.h"
 #include "base/threads/signal_flag.h"
+#include "base/threads/size_signal.h"
 #include "base/threads/sync.h"
 #include "runtime/observe/snapshot.h"
 #include "runtime/recording/file_name.h"
@@ -70,10 +71,12 @@ static dao_status_t put(const char *bytes, size_t count, void *user)
 static dao_status_t snapshot_write(dao_place_t place, dao_allocator_t *allocator, const char *path)
 {
     dao_snapshot_t *snapshot;
+    dao_size_signal_t held;
     dao_status_t status = dao_snapshot_take(place, allocator, &snapshot);
     if (status != DAO_OK) {
         return status;
     }
+    dao_size_signal_hold(&held);
     FILE *file = dao_descriptor_fopen(path);
     if (file == NULL) {
         status = dao_error(DAO_ERR_IO, "%s: %s", path, strerror(errno));
@@ -84,6 +87,7 @@ static dao_status_t snapshot_write(dao_place_t place, dao_allocator_t *allocator
             status = dao_error(DAO_ERR_IO, "%s: it could not be written: %s", path, strerror(error));
         }
     }
+    dao_size_signal_release(&held);
     dao_snapshot_destroy(snapshot);
     return status;
 }

@@ -17,6 +17,7 @@
 #include "base/memory/descriptor.h"
 #include "base/report/error.h"
 #include "base/text/setting.h"
+#include "base/threads/size_signal.h"
 #include "base/threads/sync.h"
 #include "runtime/recording/file_name.h"
 
@@ -45,6 +46,20 @@ static struct {
 
 /* ---- the file ---- */
 
+/* Writes a text at the end of the file. Returns false with errno if that has no room for all of it. */
+static bool text_write(int file, const char *text, size_t length)
+{
+    dao_size_signal_t held;
+    dao_size_signal_hold(&held);
+    ssize_t written = write(file, text, length);
+    if (written > 0 && (size_t)written < length) { /* a second write says why, or there is room again */
+        ssize_t rest = write(file, text + written, length - (size_t)written);
+        written = rest < 0 ? rest : written + rest;
+    }
+    dao_size_signal_release(&held);
+    return written == (ssize_t)length;
+}
+
 /* Opens the file for this process alone: lines of two would be mixed. No pipe, ESPIPE: without a reader it
    would not open, and with one that goes a line would end the process. */
 static int file_open(const char *path)
@@ -64,7 +79,7 @@ static int file_open(const char *path)
     bool is_ours = fcntl(file, F_SETLK, &lock) == 0;
     bool is_taken = !is_ours && (errno == EAGAIN || errno == EACCES);
     bool is_empty = !is_taken && (ftruncate(file, 0) == 0 || errno == EINVAL); /* EINVAL: of a device */
-    if (is_empty && write(file, HEADER, sizeof(HEADER) - 1) == (ssize_t)(sizeof(HEADER) - 1)) {
+    if (is_empty && text_write(file, HEADER, sizeof(HEADER) - 1)) {
         recording.device = about.st_dev;
         recording.inode = about.st_ino;
         return file;
@@ -166,9 +181,9 @@ static void line_write(const char *event, const dao_noted_t *noted)
     int length = snprintf(line, sizeof(line), "%" PRIu64 ",%s,%s,0x%" PRIxPTR ",%zu,%s,%u\n",
                           dao_ticks_to_ns(noted->ticks), event, dao_place_format(noted->place, place),
                           (uintptr_t)noted->address, noted->size_bytes, tag, noted->stream);
-    ssize_t written = is_still_there(file) ? write(file, line, (size_t)length) : -1;
-    if (written != length && atomic_exchange(&recording.file, NO_FILE) != NO_FILE) {
-        atomic_store(&recording.error, written < 0 ? errno : ENOSPC);
+    bool is_written = is_still_there(file) && text_write(file, line, (size_t)length);
+    if (!is_written && atomic_exchange(&recording.file, NO_FILE) != NO_FILE) {
+        atomic_store(&recording.error, errno);
     }
     errno = error;
 }

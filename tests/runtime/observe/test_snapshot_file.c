@@ -7,10 +7,12 @@
 #include "runtime/observe/snapshot_file.h"
 #include "tests/support/suite.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
@@ -135,6 +137,27 @@ static void files_that_cannot_be_written_are_logged(void)
     library_end();
 }
 
+/* A write beyond the limit of file sizes would end the process. */
+static void a_file_that_may_not_grow_is_logged(void)
+{
+    struct rlimit before;
+    char path[256];
+    setting("DAO_ON_OOM", "snapshot:%s/oom", folder);
+    CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
+    void *block = dao_alloc(device, 1 * MIB);
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_FSIZE, &before), 0);
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1, before.rlim_max}), 0);
+    be_refused();
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_FSIZE, &before), 0);
+    CU_ASSERT_EQUAL(log_count, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(logged, strerror(EFBIG)));
+    CU_ASSERT_FALSE(has_pickle("oom"));
+    (void)snprintf(path, sizeof(path), "%s/oom", folder);
+    CU_ASSERT_EQUAL(unlink(path), 0); /* empty */
+    CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
+    library_end();
+}
+
 static void a_signal_writes_every_place_in_use(void)
 {
     char path[256];
@@ -206,6 +229,7 @@ static CU_TestInfo tests[] = {
     {"numbered files are written up to a limit", numbered_files_are_written_up_to_a_limit},
     {"refusals while one is written are not", refusals_while_one_is_written_are_not},
     {"files that cannot be written are logged", files_that_cannot_be_written_are_logged},
+    {"a file that may not grow is logged", a_file_that_may_not_grow_is_logged},
     {"a signal writes every place in use", a_signal_writes_every_place_in_use},
     {"a handler of the program stays", a_handler_of_the_program_stays},
     {"wrong settings are refused", wrong_settings_are_refused},
