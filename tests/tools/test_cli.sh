@@ -423,8 +423,9 @@ expect 2 "--latency:" simulate "$gpt" --latency long
 expect 2 '--steps: "0" is no number from 1' simulate "$gpt" --steps 0
 expect 2 '--window: "few" is no number from 1' simulate "$gpt" --window few
 expect 2 "--ahead:" simulate "$gpt" --ahead soon
-expect 2 "--threshold and --all-maps are for schemes of feature maps" simulate "$gpt" --all-maps
+expect 2 "--threshold and --all-maps are for feature maps" simulate "$gpt" --all-maps
 expect 2 "not for --scheme lru" simulate "$gpt" --scheme lru --threshold 3
+expect 2 "--steps is not for --scheme async" simulate "$gpt" --scheme async --steps 3
 expect 2 "--window and --ahead are for schemes of the executor" simulate "$gpt" --scheme plan --window 5
 expect 2 "not for --scheme sync" simulate "$gpt" --scheme sync --ahead 30ms
 expect 2 "--ahead: 0 is nothing" simulate "$gpt" --ahead 0

@@ -45,9 +45,32 @@ bool dao_interrupt_is_asked(void)
     return atomic_load(&is_asked);
 }
 
+/* Takes the file away, and lets the signal end the process once the handler has returned. */
+static void remove_and_end(int signal_number)
+{
+    const char *path = atomic_load(&partial_path);
+    if (path != NULL) {
+        (void)unlink(path);
+    }
+    (void)signal(signal_number, SIG_DFL);
+    (void)raise(signal_number);
+}
+
+static void handle_if(int signal_number, void (*before)(int), void (*handler)(int))
+{
+    struct sigaction old;
+    if (sigaction(signal_number, NULL, &old) == 0 && old.sa_handler == before) {
+        (void)signal(signal_number, handler);
+    }
+}
+
 void dao_interrupt_remove(const char *path)
 {
+    static const int ends[] = {SIGTERM, SIGHUP, SIGINT};
     atomic_store(&partial_path, path);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        handle_if(ends[i], path != NULL ? SIG_DFL : remove_and_end, path != NULL ? remove_and_end : SIG_DFL);
+    }
 }
 
 void dao_interrupt_end(void)

@@ -22,7 +22,8 @@ dao_interrupt_mode_t dao_interrupt_mode(void);
 /* Returns true if it was pressed since. Threads: any. */
 bool dao_interrupt_is_asked(void);
 
-/* Has dao_interrupt_end() remove a file that is not whole yet; borrowed until the next call. NULL: none. */
+/* Has dao_interrupt_end(), and a signal that ends the process, remove a file that is not whole yet; borrowed
+   until the next call. NULL: none. */
 void dao_interrupt_remove(const char *path);
 
 /* Ends the process as Ctrl-C does where nobody watches. */

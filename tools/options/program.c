@@ -7,6 +7,7 @@
 
 #include <dao/api.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -129,6 +130,7 @@ static int run(const dao_program_t *program, int argc, char **argv)
 
 int dao_program_run(const dao_program_t *program, int argc, char **argv)
 {
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of file sizes fails, and is told, instead */
     int exit_code = run(program, argc, argv);
     return dao_output_close(program->name) ? exit_code : DAO_EXIT_FAILED;
 }

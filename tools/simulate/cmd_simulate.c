@@ -252,29 +252,29 @@ static const dao_option_rule_t rules[] = {
 /* An option that the only scheme does not look at would be passed over in silence. */
 static dao_status_t check_scheme(const dao_arguments_t *arguments, const dao_scheme_t *scheme)
 {
+    const char *name = scheme->name;
     if (!dao_scheme_moves_maps(scheme) &&
         (dao_option_is_given(arguments, "threshold") || dao_option_is_given(arguments, "all-maps"))) {
         return dao_error(DAO_ERR_INVALID,
-                         "--threshold and --all-maps are for schemes of feature maps, not for "
-                         "--scheme %s",
-                         scheme->name);
+                         "--threshold and --all-maps are for feature maps, not for --scheme %s", name);
+    }
+    if (dao_scheme_moves_maps(scheme) && dao_option_is_given(arguments, "steps")) {
+        return dao_error(DAO_ERR_INVALID, "--steps is not for --scheme %s, which runs one step", name);
     }
     if (!dao_scheme_is_executor(scheme) &&
         (dao_option_is_given(arguments, "window") || dao_option_is_given(arguments, "ahead"))) {
         return dao_error(DAO_ERR_INVALID,
-                         "--window and --ahead are for schemes of the executor, not for "
-                         "--scheme %s",
-                         scheme->name);
+                         "--window and --ahead are for schemes of the executor, not for --scheme %s", name);
     }
     if (!dao_scheme_has_streams(scheme) && dao_option_is_given(arguments, "streams")) {
         return dao_error(DAO_ERR_INVALID,
                          "--streams is for schemes of the executor and plans of copies, not for --scheme %s, "
                          "which has one compute stream",
-                         scheme->name);
+                         name);
     }
     if (!dao_scheme_plans(scheme) &&
         (dao_option_is_given(arguments, "static") || dao_option_is_given(arguments, "pages"))) {
-        return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, scheme->name);
+        return dao_error(DAO_ERR_INVALID, DAO_OPTION_ADDRESSES_MISUSE, name);
     }
     return DAO_OK;
 }

@@ -72,9 +72,8 @@ typedef struct snapshot_writer {
 
 static dao_status_t write_piece(const char *bytes, size_t count, void *user)
 {
-    return fwrite(bytes, 1, count, user) == count
-               ? DAO_OK
-               : dao_error(DAO_ERR_IO, "the snapshot could not be written");
+    (void)fwrite(bytes, 1, count, user); /* dao_out_file_close() sees a failure, and why */
+    return DAO_OK;
 }
 
 static void put(snapshot_writer_t *writer, text_t text)

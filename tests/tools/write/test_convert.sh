@@ -135,16 +135,18 @@ expect 2 '"xml" is no form: there are dao, tr' convert "$folder/1.dao" -o "$fold
 expect 1 "not which operator reads" convert "$folder/all.csv" -o "$folder/x.dao"
 expect 1 "No such file" convert "$folder/1.dao" -o /nowhere/x.dao
 expect 1 "could not be written" convert "$folder/1.dao" -o /dev/full --to rmm
+expect 1 "/dev/full: the file could not be written: No space" \
+    convert "$folder/1.dao" -o /dev/full --to snapshot
 # What cannot be written whole leaves what was there; what can takes its place, behind links, with its rights.
 mkdir "$folder/kept"
 echo old >"$folder/kept/x.csv"
 chmod 640 "$folder/kept/x.csv"
 ln -s x.csv "$folder/kept/link.csv"
 (
-    trap '' XFSZ
     ulimit -f 1
-    "$program" convert "$source/examples/traces/resnet101.tr" -o "$folder/kept/x.csv" 2>/dev/null
-) && fail "more was written than may be"
+    "$program" convert "$source/examples/traces/resnet101.tr" -o "$folder/kept/x.csv"
+) >/dev/null 2>"$folder/err" && fail "more was written than may be"
+grep -q "x.csv: the file could not be written: File too large" "$folder/err" || fail "no reason of the limit"
 [ "$(cat "$folder/kept/x.csv")" = old ] || fail "half a file is left"
 expect 0 written convert "$folder/1.dao" -o "$folder/kept/link.csv"
 [ -L "$folder/kept/link.csv" ] && grep -q id,lower "$folder/kept/x.csv" || fail "not behind the link"
