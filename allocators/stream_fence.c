@@ -163,24 +163,32 @@ static void event_release_locked(dao_stream_fences_t *fences, event_t *event)
     }
 }
 
+/* Makes an event with one reference. */
+static DAO_OFF_THE_PATH dao_status_t event_make(const dao_stream_fences_t *fences, event_t **out_event)
+{
+    event_t *event = dao_host_calloc(1, sizeof(*event));
+    if (event == NULL) {
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event behind a free");
+    }
+    dao_status_t status = fences->ops->event_create(fences->device, false, &event->backend);
+    if (status != DAO_OK) {
+        dao_host_free(event);
+        return status;
+    }
+    event->reference_count = 1;
+    *out_event = event;
+    return DAO_OK;
+}
+
 /* Returns an event with one reference. */
-static dao_status_t event_take_locked(dao_stream_fences_t *fences, event_t **out_event)
+static DAO_ON_THE_PATH dao_status_t event_take_locked(dao_stream_fences_t *fences, event_t **out_event)
 {
     event_t *event = fences->first_spare;
-    if (event != NULL) {
-        DAO_ASSERT(event->reference_count == 0);
-        fences->first_spare = event->next;
-    } else {
-        event = dao_host_calloc(1, sizeof(*event));
-        if (event == NULL) {
-            return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for an event behind a free");
-        }
-        dao_status_t status = fences->ops->event_create(fences->device, false, &event->backend);
-        if (status != DAO_OK) {
-            dao_host_free(event);
-            return status;
-        }
+    if (event == NULL) {
+        return event_make(fences, out_event);
     }
+    DAO_ASSERT(event->reference_count == 0);
+    fences->first_spare = event->next;
     event->reference_count = 1;
     *out_event = event;
     return DAO_OK;
@@ -222,7 +230,8 @@ static dao_status_t captured_error(void)
 
 /* Returns an event with one reference, recorded on a line's stream. DAO_ERR_BUSY without a message: one of
    the crowd is being captured; DAO_ERR_NOT_READY without one: the stream, or one of the crowd, is gone. */
-static dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_t *line, event_t **out_event)
+static DAO_ON_THE_PATH dao_status_t event_record_locked(dao_stream_fences_t *fences, const line_t *line,
+                                                        event_t **out_event)
 {
     event_t *event = NULL;
     if (dao_backend_stream_is_gone(fences->ops, line->stream)) {
@@ -535,6 +544,14 @@ void dao_stream_fences_share(dao_stream_fences_t *fences, uint32_t stream)
 
 /* ---- frees ---- */
 
+/* Records an event for a line's frees up to an epoch where it needs one. */
+static inline void line_provide_locked(dao_stream_fences_t *fences, line_t *line, uint64_t epoch)
+{
+    if (!has_event_locked(line, epoch) && !line_is_done(line, epoch)) {
+        (void)line_record_locked(fences, line); /* whoever waits records again */
+    }
+}
+
 /* Records events for the streams of a fence that need one. */
 static DAO_OFF_THE_PATH void record_slow(dao_stream_fences_t *fences, const dao_stream_fence_t *fence)
 {
@@ -542,11 +559,16 @@ static DAO_OFF_THE_PATH void record_slow(dao_stream_fences_t *fences, const dao_
     lock(fences);
     while (streams != 0) {
         line_t *line = &fences->lines[take_stream(&streams)];
-        uint64_t epoch = needed_epoch(fences, line, fence);
-        if (!line_is_done(line, epoch) && !has_event_locked(line, epoch)) {
-            (void)line_record_locked(fences, line); /* whoever waits records again */
-        }
+        line_provide_locked(fences, line, needed_epoch(fences, line, fence));
     }
+    unlock(fences);
+}
+
+void dao_stream_fences_record_one(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch)
+{
+    DAO_ASSERT(atomic_load(&fences->now.freed_epochs[stream]) >= epoch);
+    lock(fences);
+    line_provide_locked(fences, &fences->lines[stream], epoch);
     unlock(fences);
 }
 
@@ -606,6 +628,14 @@ bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stre
         }
     }
     return true;
+}
+
+uint64_t dao_stream_fences_done_epoch(uint32_t stream, void *fences)
+{
+    const dao_stream_fences_t *table = fences;
+    uint64_t freed = atomic_load(&table->now.freed_epochs[stream]); /* before: it only grows */
+    uint64_t done_epoch = atomic_load(&table->lines[stream].done_epoch);
+    return done_epoch >= freed ? UINT64_MAX : done_epoch;
 }
 
 uint64_t dao_stream_fences_close(dao_stream_fences_t *fences)

@@ -123,6 +123,10 @@ dao_stream_fence_t dao_stream_fences_mark(dao_stream_fences_t *fences, uint32_t 
    lock. An error is kept back: whoever waits records again. */
 void dao_stream_fences_record(dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
 
+/* Records an event behind a free of a stream, which has a line of its own, that has just been noted at an
+   epoch. */
+void dao_stream_fences_record_one(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
+
 /* Notes a free of a stream, which has a line of its own, at an epoch. */
 void dao_stream_fences_note_own(dao_stream_fences_t *fences, uint32_t stream, uint64_t epoch);
 
@@ -145,12 +149,17 @@ static inline void dao_stream_fences_record_own(dao_stream_fences_t *fences, uin
 {
     const dao_stream_fences_now_t *now = (const dao_stream_fences_now_t *)(const void *)fences;
     if (epoch <= atomic_load_explicit(&now->recorded_until, memory_order_relaxed)) {
-        dao_stream_fences_record(fences, &(dao_stream_fence_t){UINT64_C(1) << stream, epoch});
+        dao_stream_fences_record_one(fences, stream, epoch);
     }
 }
 
 /* Returns true if all that a fence stands for is known to have finished. Threads: any. Loads only. */
 bool dao_stream_fences_is_done(const dao_stream_fences_t *fences, const dao_stream_fence_t *fence);
+
+/* Returns up to which epoch fences of a stream are known to have finished; UINT64_MAX: all of its frees so
+   far. For fences that have been attached before, under a lock that the caller holds. `fences` is a
+   dao_stream_fences_t. Threads: any. Loads only. */
+uint64_t dao_stream_fences_done_epoch(uint32_t stream, void *fences);
 
 /* Asks the device's events, a bounded number a stream, what has finished; a stream whose last frees have no
    event gets one, but for one that is gone, which is left to whoever waits. True if anything is newly known.

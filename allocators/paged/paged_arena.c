@@ -270,11 +270,6 @@ bool dao_paged_is_valid_locked(paged_t *paged)
            dao_pages_is_valid(paged->pages, &ranges);
 }
 
-static bool is_done(const dao_stream_fence_t *fence, void *user)
-{
-    return dao_stream_fences_is_done(user, fence);
-}
-
 /* Frees up to `most` fenced parts of each arena that have passed; *out_has_fences: there were any. */
 static bool settle_known(paged_t *paged, uint32_t most, bool *out_has_fences)
 {
@@ -284,7 +279,7 @@ static bool settle_known(paged_t *paged, uint32_t most, bool *out_has_fences)
         dao_range_t *range = paged->arenas[i]->segment.range;
         if (dao_range_has_fences(range)) {
             *out_has_fences = true;
-            count += dao_range_settle(range, is_done, paged->fences, most);
+            count += dao_range_settle(range, dao_stream_fences_done_epoch, paged->fences, most);
         }
     }
     return count > 0;

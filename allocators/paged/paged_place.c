@@ -11,8 +11,8 @@
 #define HOLE_LOOK_FEW  64u
 #define HOLE_LOOK_MANY 1024u
 
-/* Fenced parts of each arena that are freed before the request is tried again. Each costs some hundred
-   instructions, a try as many as ten of them. */
+/* Fenced parts of each arena that are freed before the request is tried again: a try costs as much as ten of
+   them. Before each further try there are twice as many. */
 #define SETTLE_COUNT 16u
 
 /* ---- looking for a place ---- */
@@ -300,8 +300,10 @@ dao_status_t dao_paged_place_and_back(paged_t *paged, placing_t *placing, uint32
 static dao_status_t place_or_back(paged_t *paged, placing_t *placing, uint32_t count)
 {
     dao_status_t status = place_among(paged, placing, count, false);
-    while (status == DAO_ERR_LIMIT && dao_paged_settle(paged, SETTLE_COUNT)) {
+    uint32_t most = SETTLE_COUNT;
+    while (status == DAO_ERR_LIMIT && dao_paged_settle(paged, most)) {
         status = place_among(paged, placing, count, false);
+        most = most <= UINT32_MAX / 2 ? 2 * most : most;
     }
     if (status == DAO_ERR_LIMIT && dao_block_request_takes_fenced(placing->request)) {
         status = place_among(paged, placing, count, true);

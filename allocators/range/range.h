@@ -120,11 +120,14 @@ void dao_range_announce(dao_range_t *range, uint32_t stream);
 /* Returns true if any free part is fenced. */
 bool dao_range_has_fences(const dao_range_t *range);
 
-/* Forgets up to `most` fences that have passed, as is_done() says, and merges what they kept apart. Returns
+/* Returns up to which epoch a stream's fences have passed. */
+typedef uint64_t (*dao_range_done_epoch_t)(uint32_t stream, void *user);
+
+/* Forgets up to `most` fences that all their streams have passed, and merges what they kept apart. Returns
    how many: if it is `most`, there may be more. Of each stream the fences that come behind one that has not
    passed are not looked at. O(those forgotten, and parts that several streams fence). */
-typedef bool (*dao_range_is_done_t)(const dao_stream_fence_t *fence, void *user);
-uint32_t dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user, uint32_t most);
+uint32_t dao_range_settle(dao_range_t *range, dao_range_done_epoch_t done_epoch_of, void *user,
+                          uint32_t most);
 
 /* Merges all free neighbours, whatever their fences: each merged part carries those of all its parts.
    O(blocks). */

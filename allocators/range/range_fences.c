@@ -158,25 +158,51 @@ uint64_t dao_range_fenced(const dao_range_t *range)
     return range->fenced_units << UNIT_SHIFT;
 }
 
-/* Makes a fenced part free for all if its fence has passed. */
-static bool settle_part(dao_range_t *range, uint32_t link, dao_range_is_done_t is_done, void *user)
+/* Makes a part that has left its bin free for all. */
+static DAO_ON_THE_PATH void put_free(dao_range_t *range, uint32_t link)
 {
-    dao_stream_fence_t fence = dao_range_fence_of(range, link);
-    if (!is_done(&fence, user)) {
-        return false;
-    }
-    leave_bin(range, link);
     if (range->is_plain) {
         dao_range_make_free(range, link);
     } else {
         (void)dao_range_put_merged(range, link, (dao_stream_fence_t){0});
+    }
+}
+
+/* Settles up to `most` parts of a stream's set, the oldest first: those up to an epoch. They leave the queue
+   and the counts together. */
+static uint32_t settle_set(dao_range_t *range, dao_range_set_t *set, uint64_t done_epoch, uint32_t most)
+{
+    uint32_t count = 0;
+    uint32_t link = set->oldest;
+    while (count < most && link != NONE && dao_range_fence(range, link)->epoch <= done_epoch) {
+        uint32_t newer = dao_range_fence(range, link)->newer;
+        range->fenced_units -= dao_range_at(range, link)->size_units;
+        dao_range_bin_remove(range, link);
+        put_free(range, link);
+        link = newer;
+        count++;
+    }
+    set->oldest = link;
+    *(link != NONE ? &dao_range_fence(range, link)->older : &set->newest) = NONE;
+    dao_range_count_fenced(range, set, -(int)count);
+    return count;
+}
+
+/* Returns true if all streams of a fence have passed it. */
+static bool has_passed(const dao_stream_fence_t *fence, dao_range_done_epoch_t done_epoch_of, void *user)
+{
+    for (uint64_t streams = fence->streams; streams != 0; streams &= streams - 1) {
+        if (fence->epoch > done_epoch_of((uint32_t)__builtin_ctzll(streams), user)) {
+            return false;
+        }
     }
     return true;
 }
 
 /* Settles up to `most` parts of MIXED, which have no order. Merging with what is not fenced leaves the list
    of a bin there as it is. */
-static uint32_t settle_mixed(dao_range_t *range, dao_range_is_done_t is_done, void *user, uint32_t most)
+static uint32_t settle_mixed(dao_range_t *range, dao_range_done_epoch_t done_epoch_of, void *user,
+                             uint32_t most)
 {
     dao_range_set_t *bins = range->sets[DAO_RANGE_MIXED];
     uint32_t count = 0;
@@ -186,23 +212,29 @@ static uint32_t settle_mixed(dao_range_t *range, dao_range_is_done_t is_done, vo
         for (uint32_t link = dao_range_bin_first(range, bins, bin); link != NONE && count < most;
              link = after) {
             after = dao_range_at(range, link)->bin_after;
-            count += settle_part(range, link, is_done, user);
+            dao_stream_fence_t fence = dao_range_fence_of(range, link);
+            if (has_passed(&fence, done_epoch_of, user)) {
+                leave_bin(range, link);
+                put_free(range, link);
+                count++;
+            }
         }
     }
     return count;
 }
 
-uint32_t dao_range_settle(dao_range_t *range, dao_range_is_done_t is_done, void *user, uint32_t most)
+uint32_t dao_range_settle(dao_range_t *range, dao_range_done_epoch_t done_epoch_of, void *user, uint32_t most)
 {
     uint32_t count = 0;
     for (uint64_t bits = range->set_bits; range->fenced_count > 0 && bits != 0; bits &= bits - 1) {
-        const dao_range_set_t *set = range->sets[__builtin_ctzll(bits)];
-        while (count < most && set->oldest != NONE && settle_part(range, set->oldest, is_done, user)) {
-            count++;
+        uint32_t stream = (uint32_t)__builtin_ctzll(bits);
+        dao_range_set_t *set = range->sets[stream];
+        if (count < most && set->oldest != NONE) {
+            count += settle_set(range, set, done_epoch_of(stream, user), most - count);
         }
     }
     if (range->sets[DAO_RANGE_MIXED]->count > 0) {
-        count += settle_mixed(range, is_done, user, most - count);
+        count += settle_mixed(range, done_epoch_of, user, most - count);
     }
     DAO_ASSERT_HEAVY(dao_range_is_valid(range));
     return count;

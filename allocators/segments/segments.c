@@ -71,11 +71,6 @@ void dao_segments_init(dao_segments_t *segments, const dao_segments_config_t *co
     *segments = (dao_segments_t){.config = *config, .ledger = ledger, .space = {.fit = config->fit}};
 }
 
-static bool is_done(const dao_stream_fence_t *fence, void *user)
-{
-    return dao_stream_fences_is_done(user, fence);
-}
-
 /* Frees the fenced parts whose streams have passed; true if anything may be free now. */
 static bool settle_fences(dao_segments_t *segments)
 {
@@ -85,7 +80,7 @@ static bool settle_fences(dao_segments_t *segments)
     }
     (void)dao_stream_fences_poll(
         segments->config.fences); /* it may be news to another allocator's blocks alone */
-    (void)dao_range_settle(range, is_done, segments->config.fences, UINT32_MAX);
+    (void)dao_range_settle(range, dao_stream_fences_done_epoch, segments->config.fences, UINT32_MAX);
     return true;
 }
 

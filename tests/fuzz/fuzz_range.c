@@ -441,9 +441,10 @@ static void run_query(const model_t *model, fuzz_input_t *input)
 
 /* ---- holds ---- */
 
-static bool is_done(const dao_stream_fence_t *fence, void *user)
+static uint64_t done_epoch_of(uint32_t stream, void *user)
 {
-    return fence->epoch <= ((const model_t *)user)->done_epoch;
+    (void)stream;
+    return ((const model_t *)user)->done_epoch;
 }
 
 static void run_settle(model_t *model, fuzz_input_t *input)
@@ -451,9 +452,9 @@ static void run_settle(model_t *model, fuzz_input_t *input)
     uint64_t behind = fuzz_byte(input) % 8;
     uint64_t done_epoch = model->epoch > behind ? model->epoch - behind : 0;
     model->done_epoch = done_epoch > model->done_epoch ? done_epoch : model->done_epoch;
-    (void)dao_range_settle(model->range, is_done, model, UINT32_MAX);
+    (void)dao_range_settle(model->range, done_epoch_of, model, UINT32_MAX);
     for (uint32_t i = 0; i < model->count; i++) {
-        if (is_free(model, i) && is_done(&model->cells[i].fence, model)) {
+        if (is_free(model, i) && model->cells[i].fence.epoch <= model->done_epoch) {
             model->cells[i].fence = (dao_stream_fence_t){0};
         }
     }
