@@ -81,9 +81,11 @@ static void idle_streams_fold_back(void)
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
     CU_ASSERT_FALSE(dao_stream_fences_poll(fences)); /* records the event that was missing */
     CU_ASSERT_FALSE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_TRUE(dao_stream_fences_done_epoch(a, fences) < fence.epoch);
     manual_run_to_the_end();
     CU_ASSERT_TRUE(dao_stream_fences_poll(fences));
     CU_ASSERT_TRUE(dao_stream_fences_is_done(fences, &fence));
+    CU_ASSERT_EQUAL(dao_stream_fences_done_epoch(a, fences), UINT64_MAX);
     uint64_t before = manual_call_count;
     CU_ASSERT_FALSE(dao_stream_fences_poll(fences)); /* nothing is left to ask */
     CU_ASSERT_EQUAL(manual_call_count, before);

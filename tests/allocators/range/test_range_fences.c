@@ -135,6 +135,36 @@ static void settled_fences_are_forgotten_and_merged(void)
     CU_ASSERT_EQUAL(all.streams, 1u << 2);
 }
 
+static uint64_t ends_at_epoch_of_stream(uint32_t stream, void *user)
+{
+    (void)user;
+    return stream;
+}
+
+static void each_stream_settles_up_to_its_own_epoch(void)
+{
+    uint64_t blocks[5], borders[5];
+    for (int i = 0; i < 5; i++) {
+        blocks[i] = take(4 * KIB);
+        borders[i] = take(4 * KIB);
+    }
+    give_fenced(blocks[0], 4, 4);
+    give_fenced(blocks[1], 4, 5);
+    give_fenced(blocks[2], 6, 5);
+    CU_ASSERT_EQUAL(dao_range_mark(range, blocks[3], 4), DAO_OK);
+    CU_ASSERT_EQUAL(dao_range_mark(range, blocks[4], 6), DAO_OK);
+    give_fenced(blocks[3], 6, 5); /* of both; only one has passed */
+    give_fenced(blocks[4], 7, 6); /* of two that have */
+    CU_ASSERT_EQUAL(dao_range_settle(range, ends_at_epoch_of_stream, NULL, UINT32_MAX), 3);
+    CU_ASSERT_TRUE(dao_range_is_valid(range));
+    CU_ASSERT_EQUAL(dao_range_fenced(range), 8 * KIB);
+    dao_stream_fence_t all = dao_range_all_fences(range);
+    CU_ASSERT_EQUAL(all.streams, 1u << 4 | 1u << 6);
+    for (int i = 0; i < 5; i++) {
+        give(borders[i]);
+    }
+}
+
 static void joined_parts_carry_all_their_users(void)
 {
     uint64_t first = take(4 * KIB), second = take(4 * KIB);
@@ -281,6 +311,7 @@ static CU_TestInfo tests[] = {
     {"a fence does not spread to free neighbours", a_fence_does_not_spread_to_free_neighbours},
     {"what one stream freed is merged", what_one_stream_freed_is_merged},
     {"settled fences are forgotten and merged", settled_fences_are_forgotten_and_merged},
+    {"each stream settles up to its own epoch", each_stream_settles_up_to_its_own_epoch},
     {"joined parts carry all their users", joined_parts_carry_all_their_users},
     {"marked streams hold a freed block", marked_streams_hold_a_freed_block},
     {"settling takes the oldest first", settling_takes_the_oldest_first},
