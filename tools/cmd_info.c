@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `dao info [FILE]`: what this build is and what devices it sees; or what a file holds. */
 #include "tools/commands.h"
+#include "tools/options/complain.h"
 #include "tools/options/shared.h"
 #include "tools/print/print_counts.h"
 #include "tools/print/report.h"
@@ -140,7 +141,7 @@ static dao_status_t report_step(dao_report_t *report, const char *path, const ch
     if (status != DAO_OK) {
         return status;
     }
-    status = dao_step_trace_figures(&trace, &figures);
+    status = dao_failure_of(path, dao_step_trace_figures(&trace, &figures));
     if (status == DAO_OK) {
         report_form(report, form);
         dao_report_text(report, "model", "model", trace.model);

@@ -65,6 +65,13 @@ expect 2 "--file needs --host" run "$trace" --file "$folder"
 expect 2 '--file-engine: "aio" is no engine' run "$trace" --host 1GiB --file "$folder" --file-engine aio
 expect 2 "--file-limit: 0 is nothing" run "$trace" --host 1GiB --file "$folder" --file-limit 0
 
+# What is wrong with a step behind its last line is said with the name of the file, too.
+printf 'dao-step 1\ntensor w 18446744073709551615\ntensor x 9\nop f 1 <w <x\nend\n' >"$folder/huge.dao"
+expect 1 'huge.dao: tensor w' info "$folder/huge.dao"
+expect 1 'huge.dao: "w" has more than' fit "$folder/huge.dao" --memory 1GiB
+expect 1 'huge.dao: "w" has more than' convert "$folder/huge.dao" -o "$folder/huge.csv"
+expect 1 'huge.dao: "w" has more than' report "$folder/huge.dao" -o "$folder/huge.html"
+
 # Output that cannot be written is a failure with a reason, whatever is printed.
 for arguments in --help --version "help run" "run --help" info "info --json" "info $trace" \
     "info $trace --json"; do

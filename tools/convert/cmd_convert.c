@@ -169,7 +169,9 @@ static dao_status_t read_source(const char *path, const settings_t *settings, so
     source->has_step = dao_file_form_is_step(form);
     if (source->has_step || forms[settings->form].needs_step) {
         status = dao_read_step(path, settings->batch, &source->trace);
-        return status == DAO_OK ? dao_plan_input_of_step(&source->trace, &source->lifetimes) : status;
+        return status == DAO_OK
+                   ? dao_failure_of(path, dao_plan_input_of_step(&source->trace, &source->lifetimes))
+                   : status;
     }
     return dao_read_lifetimes(path, &choice, &source->lifetimes);
 }

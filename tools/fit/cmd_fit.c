@@ -433,7 +433,7 @@ static dao_status_t read_file(const char *path, const settings_t *settings, bool
         return status == DAO_OK ? dao_read_lifetimes(path, &choice, lifetimes) : status;
     }
     status = dao_read_step(path, settings->batch, trace);
-    return status == DAO_OK ? dao_plan_input_of_step(trace, lifetimes) : status;
+    return status == DAO_OK ? dao_failure_of(path, dao_plan_input_of_step(trace, lifetimes)) : status;
 }
 
 static dao_status_t run_fit(const dao_arguments_t *arguments, void *user, int *out_exit)

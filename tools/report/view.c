@@ -10,6 +10,7 @@
 #include "base/report/assert.h"
 #include "base/report/error.h"
 #include "tools/base/grow.h"
+#include "tools/options/complain.h"
 #include "tools/plan/short_plan.h"
 #include "tools/read/step/read_step.h"
 #include "tools/simulate/forward_end.h"
@@ -70,7 +71,9 @@ static dao_status_t read_file(const dao_read_choice_t *choice, dao_report_view_t
     for (size_t i = 0; i < view->trace.operator_count && status == DAO_OK; i++) {
         view->has_times = view->has_times || view->trace.operators[i].cost_ns > 0;
     }
-    return status == DAO_OK ? dao_plan_input_of_step(&view->trace, &view->lifetimes) : status;
+    return status == DAO_OK
+               ? dao_failure_of(view->path, dao_plan_input_of_step(&view->trace, &view->lifetimes))
+               : status;
 }
 
 static dao_status_t place(dao_report_view_t *view)
