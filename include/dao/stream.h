@@ -129,8 +129,10 @@ DAO_API dao_status_t dao_stream_query(dao_stream_t *stream);
  * Queues a copy. The places say its direction. The bytes are read and written when the stream reaches it.
  *
  * @param stream          Borrowed.
- * @param dst_place, dst  Where to; stays allocated until the copy is done.
- * @param src_place, src  Where from; stays allocated and unchanged until the copy is done.
+ * @param dst_place       Where dst is.
+ * @param dst             Where to; stays allocated until the copy is done.
+ * @param src_place       Where src is.
+ * @param src             Where from; stays allocated and unchanged until the copy is done.
  * @param size_bytes      0 does nothing. Whether the bytes lie in blocks is not checked; dao_copy() does
  *                        that.
  * @return DAO_OK; DAO_ERR_INVALID, also for bytes that overlap or go beyond the address space, and if neither

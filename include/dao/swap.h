@@ -255,8 +255,8 @@ typedef struct dao_swap_schedule {
     uint32_t resident_count;
     uint64_t arena_bytes; /**< of the device; at most the capacity */
     uint64_t host_bytes;  /**< of the host tier */
-    uint64_t file_bytes;
-    uint64_t in_bytes; /**< moved in a step, both tiers */
+    uint64_t file_bytes;  /**< of the file tier, and of the program's own files, which no limit is for */
+    uint64_t in_bytes;    /**< moved in a step, both tiers */
     uint64_t out_bytes;
     uint64_t step_ns; /**< time of a step in the long run */
     /** The same if tensors needed bytes, but no addresses: the difference is what holes cost. On several

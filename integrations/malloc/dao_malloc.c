@@ -28,6 +28,7 @@
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -372,6 +373,9 @@ static void report_write(const char *path)
                           name, (long)getpid(), usage.ru_minflt, usage.ru_maxrss * 1024,
                           place_bytes - 1 < sizeof(place) ? place : "null",
                           step_plan_bytes - 1 < sizeof(step_plan) ? step_plan : "null");
+    /* a limit of file sizes fails the write, and does not end the program */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    (void)sigaction(SIGXFSZ, &ignore, &before);
     int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     ssize_t written = file >= 0 ? write(file, text, (size_t)length) : -1;
     if (written != length) {
@@ -381,6 +385,7 @@ static void report_write(const char *path)
     if (file >= 0) {
         (void)close(file);
     }
+    (void)sigaction(SIGXFSZ, &before, NULL);
 }
 
 /* ---- start and end ---- */

@@ -21,6 +21,7 @@
 #include "base/memory/host.h"
 #include "base/report/assert.h"
 #include "base/report/error.h"
+#include "base/text/plural.h"
 #include "runtime/device/runtime.h"
 #include "runtime/executor/core/failure.h"
 #include "runtime/executor/launch/again.h"
@@ -178,20 +179,23 @@ static dao_status_t check_memory(const dao_engine_t *engine, const dao_item_t *i
     }
     uint64_t capacity = engine->config.arena_bytes;
     if (engine->first_pinned != NULL && need <= capacity) {
+        uint32_t pin_count = dao_pins_count(engine);
         return dao_error(DAO_ERR_KERNEL_TOO_LARGE,
                          "kernel \"%s\" (number %" PRIu64 ") needs %" PRIu64
-                         " bytes at once for %u tensors and %zu bytes "
-                         "of workspace; of the device arena's %" PRIu64
-                         " bytes %u pinned tensors have %" PRIu64 ", of which it uses %" PRIu64
-                         ", and %" PRIu64 " lie below them: unpin some or raise capacity_bytes",
-                         item->name, engine->now, need, item->use_count, item->workspace_bytes, capacity,
-                         dao_pins_count(engine), engine->pinned_bytes, pinned, dao_pins_free_bytes(engine));
+                         " bytes at once for %u tensor%s and %zu bytes "
+                         "of workspace; of the device arena's %" PRIu64 " bytes %u pinned tensor%s %" PRIu64
+                         ", of which it uses %" PRIu64 ", and %" PRIu64
+                         " lie below them: unpin some or raise capacity_bytes",
+                         item->name, engine->now, need, item->use_count, dao_plural(item->use_count, "s"),
+                         item->workspace_bytes, capacity, pin_count, pin_count == 1 ? " has" : "s have",
+                         engine->pinned_bytes, pinned, dao_pins_free_bytes(engine));
     }
     return dao_error(
         DAO_ERR_KERNEL_TOO_LARGE,
-        "kernel \"%s\" (number %" PRIu64 ") needs %" PRIu64 " bytes at once for %u tensors and %zu bytes "
+        "kernel \"%s\" (number %" PRIu64 ") needs %" PRIu64 " bytes at once for %u tensor%s and %zu bytes "
         "of workspace; the device arena has %" PRIu64 ": raise capacity_bytes or split the kernel",
-        item->name, engine->now, need, item->use_count, item->workspace_bytes, capacity);
+        item->name, engine->now, need, item->use_count, dao_plural(item->use_count, "s"),
+        item->workspace_bytes, capacity);
 }
 
 /* What can be refused before anything is moved. */
