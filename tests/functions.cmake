@@ -93,11 +93,13 @@ function(dao_loopback_program name)
 endfunction()
 
 # dao_loopback_test(NAME [SOURCES...] [LINKS LIBRARIES...]): NAME.c once more, as NAME_loopback, on the
-# loopback driver: the objects of the program NAME, where there is one, with the same sources.
+# loopback driver: the objects of the program NAME, where there is one, with the same sources, and a part of
+# what takes it long.
 function(dao_loopback_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINKS")
     if(TARGET ${name})
         dao_loopback_program(${name}_loopback $<TARGET_OBJECTS:${name}>)
+        set_tests_properties(${name}_loopback PROPERTIES ENVIRONMENT DAO_TEST_AGAIN=1)
     else()
         dao_suite(source ${name})
         dao_loopback_program(${name}_loopback ${source} ${test_UNPARSED_ARGUMENTS})
@@ -115,7 +117,7 @@ function(dao_like_real_test name)
         dao_test_skipped(${name}_like_real "what differs is the driver's, which builds for cpu have as well")
     else()
         add_test(NAME ${name}_like_real COMMAND ${name}_loopback)
-        set_tests_properties(${name}_like_real PROPERTIES ENVIRONMENT DAO_TEST_LIKE_REAL=1)
+        set_tests_properties(${name}_like_real PROPERTIES ENVIRONMENT "DAO_TEST_LIKE_REAL=1;DAO_TEST_AGAIN=1")
     endif()
 endfunction()
 

@@ -15,7 +15,6 @@
 
 #define THREAD_COUNT 3
 #define LIVE_COUNT   8
-#define ROUND_COUNT  TEST_ROUNDS(250)
 
 typedef struct live {
     unsigned char *block;
@@ -35,6 +34,11 @@ typedef struct worker {
 static dao_place_t place; /* of the suite that runs */
 static dao_stream_t *const *streams;
 static uint32_t used_count; /* of them */
+
+static int round_count(void)
+{
+    return dao_test_is_again() ? TEST_ROUNDS(60) : TEST_ROUNDS(250);
+}
 
 static dao_stream_t *pick_stream(worker_t *worker)
 {
@@ -109,7 +113,7 @@ static bool work_on_host(worker_t *worker)
 static void *work(void *user)
 {
     worker_t *worker = user;
-    for (int round = 0; round < ROUND_COUNT; round++) {
+    for (int round = 0; round < round_count(); round++) {
         live_t *live = &worker->lives[dao_random_next(&worker->seed) % LIVE_COUNT];
         bool is_fine = live->block == NULL || end_block(worker, live);
         if (is_fine) {
@@ -143,8 +147,8 @@ static void work_at_random(uint32_t stream_count)
         served_count += workers[i].served_count;
         CU_ASSERT_EQUAL(workers[i].failed_count, 0);
     }
-    CU_ASSERT_TRUE(served_count >
-                   ROUND_COUNT / 4); /* of all: one that stands still may hold what others lack */
+    /* of all: one that stands still may hold what others lack */
+    CU_ASSERT_TRUE(served_count > (uint32_t)round_count() / 4);
     CU_ASSERT_EQUAL_FATAL(dao_device_synchronize(0), DAO_OK);
     stream_contract_streams_done(stream_count);
 }

@@ -17,7 +17,11 @@ foreach(header IN LISTS headers)
     if(header STREQUAL "dao/dao.hpp") # has all others
         list(APPEND flags -fno-exceptions,-fno-rtti)
     endif()
-    foreach(compiler IN LISTS COMPILERS)
+    set(compilers ${COMPILERS})
+    if(NOT header STREQUAL "dao/dao.hpp") # whether a header has all that it needs does not depend on them
+        list(GET COMPILERS 0 compilers)
+    endif()
+    foreach(compiler IN LISTS compilers)
         foreach(flag IN LISTS flags)
             string(REPLACE "," ";" options ${flag})
             execute_process(COMMAND ${compiler} -std=c++17 ${options} ${warnings} -I${SOURCE}/include

@@ -166,6 +166,11 @@ uint64_t dao_test_seed(const char *test, uint64_t fallback)
     return seed;
 }
 
+bool dao_test_is_again(void)
+{
+    return getenv("DAO_TEST_AGAIN") != NULL;
+}
+
 static char folder[] = "/tmp/dao-test-XXXXXX";
 char dao_test_path[sizeof(folder) + sizeof("/f")];
 

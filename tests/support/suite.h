@@ -7,6 +7,7 @@
 
 #include <CUnit/CUnit.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,10 @@ int dao_suite_run(CU_SuiteInfo *suites);
 /* The seed of a random test: DAO_TEST_SEED if set, else `fallback`; printed, so that a failure can be
    repeated. */
 uint64_t dao_test_seed(const char *test, uint64_t fallback);
+
+/* Returns true where the environment says that this build runs the same objects on another backend as well
+   (DAO_TEST_AGAIN): what takes long is to run a part of its rounds, as it is the backend that differs. */
+bool dao_test_is_again(void);
 
 /* A file in a folder of its own: setup and teardown of the one suite of a program that writes it. */
 extern char dao_test_path[];

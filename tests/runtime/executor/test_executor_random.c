@@ -18,7 +18,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROGRAM_COUNT  TEST_ROUNDS(24)
 #define KERNEL_COUNT   150
 #define TENSOR_COUNT   20
 #define SIZE_MAX_UNITS 40 /* of 256 bytes */
@@ -358,10 +357,15 @@ static void run_program(uint64_t seed, const variant_t *variant)
     CU_ASSERT_EQUAL(fault_backend_live_count(), 0);
 }
 
+static uint64_t program_count(void)
+{
+    return dao_test_is_again() ? TEST_ROUNDS(6) : TEST_ROUNDS(24);
+}
+
 static void run_programs(const char *name, uint64_t fallback, const variant_t *variant)
 {
     uint64_t seed = dao_test_seed(name, fallback);
-    for (uint64_t i = 0; i < PROGRAM_COUNT; i++) {
+    for (uint64_t i = 0; i < program_count(); i++) {
         unsigned failures = CU_get_number_of_failures();
         run_program(seed + i, variant);
         if (CU_get_number_of_failures() != failures) {
@@ -476,7 +480,7 @@ static uint64_t run_planned_steps(uint64_t seed, bool with_delays)
 static void plans_of_several_streams_change_nothing(void)
 {
     uint64_t seed = dao_test_seed("planned steps on all streams", 10000), hit_count = 0;
-    for (uint64_t i = 0; i < 2 * PROGRAM_COUNT; i++) {
+    for (uint64_t i = 0; i < 2 * program_count(); i++) {
         unsigned failures = CU_get_number_of_failures();
         hit_count += run_planned_steps(seed + i, i % 2 != 0);
         if (CU_get_number_of_failures() != failures) {
@@ -484,7 +488,7 @@ static void plans_of_several_streams_change_nothing(void)
             return;
         }
     }
-    CU_ASSERT_TRUE(hit_count > PROGRAM_COUNT);
+    CU_ASSERT_TRUE(hit_count > program_count());
 }
 
 static CU_TestInfo tests[] = {
