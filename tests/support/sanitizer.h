@@ -8,7 +8,7 @@
    build that counts which lines run is as slow, but lets every call fail: that is what it counts.
    ThreadSanitizer looks for two threads that touch the same thing without an order between them; a path has
    the same pairs of threads whichever of its calls fails, so that a stride through the calls shows as much.
-   MemorySanitizer, beside the others, takes the same stride. Both run half of AddressSanitizer's rounds.
+   MemorySanitizer, beside the others, takes the same stride.
 
    Nor has it anything to see where an executor has no thread of its own, a *still* one in virtual time: cases
    with such alone, where they take long, are left out there (TEST_STILL).
@@ -48,8 +48,10 @@ enum { TEST_STILL = 0 };
 enum { TEST_STILL = 1 };
 #endif
 
-#if defined(TEST_HAS_THREAD_SANITIZER) || defined(TEST_HAS_MEMORY_SANITIZER)
+#if defined(TEST_HAS_THREAD_SANITIZER)
 enum { TEST_ROUNDS_DIVISOR = 8, TEST_CALL_STEP = 29 }; /* a prime: no loop of a test has such a period */
+#elif defined(TEST_HAS_MEMORY_SANITIZER)
+enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 29 };
 #elif defined(TEST_HAS_ADDRESS_SANITIZER)
 enum { TEST_ROUNDS_DIVISOR = 4, TEST_CALL_STEP = 3 };
 #elif defined(TEST_COUNTS_LINES)
