@@ -27,9 +27,8 @@
 #include <stdatomic.h>
 
 /* So many bytes at each end of a block are poisoned: uses begin at one of them, and those of a neighbour that
-   goes too far come from there. They have a page of shadow, which a free touches, and which the next block
-   there gives back: with all of a large block poisoned, that is most of what a test does. */
-#define END_BYTES ((size_t)32 << 10)
+   goes too far come from there. All of a large block takes as long as writing an eighth of it. */
+#define END_BYTES ((size_t)256 << 10)
 
 /* What the sanitizer keeps one byte for. */
 #define WORD_BYTES 8u

@@ -32,7 +32,7 @@ static void host_small(void)
 
 static void host_large(void)
 {
-    use_after_free(misuse_host, 3 * MIB, 3 * MIB - 20 * KIB);
+    use_after_free(misuse_host, 3 * MIB, 3 * MIB - 100 * KIB);
 }
 
 static void pinned(void)
