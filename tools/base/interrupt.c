@@ -45,17 +45,23 @@ bool dao_interrupt_is_asked(void)
     return atomic_load(&is_asked);
 }
 
-/* Takes the file away, and lets the signal end the process once the handler has returned. */
-static void remove_and_end(int signal_number)
+static void remove_partial(void)
 {
     const char *path = atomic_load(&partial_path);
     if (path != NULL) {
-        (void)unlink(path);
+        (void)unlink(path); /* it may have its name by now */
     }
+}
+
+/* Takes the file away, and lets the signal end the process once the handler has returned. */
+static void remove_and_end(int signal_number)
+{
+    remove_partial();
     (void)signal(signal_number, SIG_DFL);
     (void)raise(signal_number);
 }
 
+/* Sets a signal's handler if `before` is what it has: one of the program's, or SIG_IGN, stays. */
 static void handle_if(int signal_number, void (*before)(int), void (*handler)(int))
 {
     struct sigaction old;
@@ -67,18 +73,17 @@ static void handle_if(int signal_number, void (*before)(int), void (*handler)(in
 void dao_interrupt_remove(const char *path)
 {
     static const int ends[] = {SIGTERM, SIGHUP, SIGINT};
+    void (*before)(int) = path != NULL ? SIG_DFL : remove_and_end;
+    void (*handler)(int) = path != NULL ? remove_and_end : SIG_DFL;
     atomic_store(&partial_path, path);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        handle_if(ends[i], path != NULL ? SIG_DFL : remove_and_end, path != NULL ? remove_and_end : SIG_DFL);
+        handle_if(ends[i], before, handler);
     }
 }
 
 void dao_interrupt_end(void)
 {
-    const char *path = atomic_load(&partial_path);
-    if (path != NULL) {
-        (void)unlink(path); /* it may have its name by now */
-    }
+    remove_partial();
     (void)signal(SIGINT, SIG_DFL);
     (void)kill(getpid(), SIGINT); /* whichever thread takes it: libdao's own block signals */
 }
