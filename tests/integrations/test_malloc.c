@@ -424,6 +424,24 @@ static void a_process_reports_as_it_exits(void)
     (void)unlink(path);
 }
 
+/* A write beyond the limit of file sizes fails, and does not end the process. */
+static void a_report_without_room_is_told(void)
+{
+    char path[] = "/tmp/dao_malloc_XXXXXX", command[LINE_BYTES], line[LINE_BYTES];
+    int file = mkstemp(path);
+    CU_ASSERT_TRUE_FATAL(file >= 0);
+    (void)snprintf(command, sizeof(command),
+                   "ulimit -f 0; DAO_MALLOC_REPORT=%s exec /proc/%ld/exe allocate 2>&1", path,
+                   (long)getpid());
+    FILE *output = popen(command, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(output);
+    CU_ASSERT_PTR_NOT_NULL(fgets(line, sizeof(line), output));
+    CU_ASSERT_PTR_NOT_NULL(strstr(line, strerror(EFBIG)));
+    CU_ASSERT_EQUAL(pclose(output), 0);
+    (void)close(file);
+    (void)unlink(path);
+}
+
 static void a_setting_that_is_none_is_named(void)
 {
     char command[LINE_BYTES], line[LINE_BYTES];
@@ -497,6 +515,7 @@ static CU_TestInfo tests[] = {
     {"threads share it, and fork", threads_share_it_and_fork},
     {"a step that repeats is served from a plan", a_step_that_repeats_is_served_from_a_plan},
     {"a process reports as it exits", a_process_reports_as_it_exits},
+    {"a report without room is told", a_report_without_room_is_told},
     {"a setting that is none is named", a_setting_that_is_none_is_named},
     {"a program may start the library itself", a_program_may_start_the_library_itself},
     {"small blocks may be libdao's, too", small_blocks_may_be_libdaos_too},
