@@ -183,7 +183,11 @@ static uint32_t settle_set(dao_range_t *range, dao_range_set_t *set, uint64_t do
         count++;
     }
     set->oldest = link;
-    *(link != NONE ? &dao_range_fence(range, link)->older : &set->newest) = NONE;
+    if (link != NONE) {
+        dao_range_fence(range, link)->older = NONE;
+    } else {
+        set->newest = NONE;
+    }
     dao_range_count_fenced(range, set, -(int)count);
     return count;
 }

@@ -7,11 +7,11 @@
    every path with a failure on it, at several times the price: a part of the rounds, and every third call. A
    build that counts which lines run is as slow, but lets every call fail: that is what it counts.
    ThreadSanitizer looks for two threads that touch the same thing without an order between them; a path has
-   the same pairs of threads whichever of its calls fails, so that a stride through the calls shows as much.
-   MemorySanitizer, beside the others, takes the same stride.
+   the same pairs of threads whichever of its calls fails, so that a stride through the calls shows as much,
+   and half of the others' rounds. MemorySanitizer, beside the others, takes the same stride.
 
-   Nor has it anything to see where an executor has no thread of its own, a *still* one in virtual time: cases
-   with such alone, where they take long, are left out there (TEST_STILL).
+   ThreadSanitizer has nothing to see where an executor has no thread of its own, a *still* one in virtual
+   time: cases with such alone, where they take long, are left out there (TEST_STILL).
 
    Where tests have all structures of an executor walked after each kernel, builds without a sanitizer do so,
    with the same seeds: a walk is most of such a run there, and only reads what the executor's thread wrote.
