@@ -170,7 +170,7 @@ static dao_magazines_t *magazines_create(const dao_slab_sizes_t *sizes)
     if (magazines == NULL) {
         return NULL;
     }
-    memset(magazines, 0, size_bytes);
+    memset(magazines, 0, sizeof(*magazines)); /* objects are written before they are read */
     dao_magazine_object_t *objects = magazines->objects;
     for (uint32_t i = 0; i < class_count; i++) {
         dao_magazine_t *magazine = &magazines->magazines[i];
