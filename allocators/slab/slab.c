@@ -79,13 +79,13 @@ DAO_BLOCK_OWNER_LIST(OWNER_FITS)
 
 /* ---- begin and end ---- */
 
-dao_status_t dao_slabs_init(dao_slabs_t *slabs, const dao_slab_sizes_t *sizes)
+void dao_slabs_init(dao_slabs_t *slabs, const dao_slab_sizes_t *sizes)
 {
     DAO_ASSERT(sizes->unit_shift >= DAO_SLAB_UNIT_SHIFT_MIN);
     DAO_ASSERT(dao_slab_class_count(sizes) <= DAO_SLAB_CLASS_COUNT);
     *slabs = (dao_slabs_t){.sizes = sizes, .unit_shift = sizes->unit_shift};
     dao_slab_classes_fill(sizes, slabs->class_of_units);
-    return dao_slab_map_init(&slabs->map);
+    dao_slab_map_init(&slabs->map);
 }
 
 void dao_slabs_finish(dao_slabs_t *slabs)

@@ -86,8 +86,8 @@ typedef struct dao_slabs {
     dao_slab_t *unused[DAO_SLAB_BIT_WORD_MAX]; /* descriptors by bit_word_count - 1 */
 } dao_slabs_t;
 
-/* `sizes` is borrowed. DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_slabs_init(dao_slabs_t *slabs, const dao_slab_sizes_t *sizes);
+/* `sizes` is borrowed. */
+void dao_slabs_init(dao_slabs_t *slabs, const dao_slab_sizes_t *sizes);
 
 /* Frees the descriptors; the slabs themselves are the owner's. Zeroed memory is allowed. */
 void dao_slabs_finish(dao_slabs_t *slabs);

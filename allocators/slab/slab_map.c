@@ -5,6 +5,8 @@
        leaf   [ 0 | 0 | slab | slab | 0 | ... ]    an entry for 16 KiB of addresses, 2^17 entries
        pages  ...0100...                           a bit for 2 MiB of addresses, 2^16 bits
 
+   Many places never have a slab: their tables share one root that nobody writes.
+
    It is no probe table (base/memory/probe_table.h): readers take no lock, and an entry that never moves needs
    no proof of what they see while others are erased. A look-up takes three loads at most.
 
@@ -20,7 +22,6 @@
 
 #include "base/memory/host.h"
 #include "base/report/assert.h"
-#include "base/report/error.h"
 
 #include <assert.h>
 
@@ -29,27 +30,31 @@
 
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_POINTER_LOCK_FREE == 2, "look-ups take no lock");
 
-dao_status_t dao_slab_map_init(dao_slab_map_t *map)
+dao_slab_map_root_t dao_slab_map_none;
+
+void dao_slab_map_init(dao_slab_map_t *map)
 {
-    map->root = dao_host_map(sizeof(*map->root), TABLE_ALIGNMENT_BYTES);
-    if (map->root == NULL) {
-        return dao_error(DAO_ERR_NO_HOST_MEMORY, "no host memory for a table of addresses");
-    }
-    return DAO_OK;
+    *map = (dao_slab_map_t){.root = &dao_slab_map_none};
+}
+
+static dao_slab_map_root_t *root_of(const dao_slab_map_t *map)
+{
+    return atomic_load_explicit(&map->root, memory_order_relaxed);
 }
 
 void dao_slab_map_finish(dao_slab_map_t *map)
 {
-    if (map->root == NULL) {
+    dao_slab_map_root_t *root = root_of(map);
+    if (root == NULL || root == &dao_slab_map_none) {
         return;
     }
     for (uintptr_t i = map->first_place; i < map->end_place; i++) {
-        dao_slab_map_leaf_t *leaf = atomic_load_explicit(&map->root->leaves[i], memory_order_relaxed);
+        dao_slab_map_leaf_t *leaf = atomic_load_explicit(&root->leaves[i], memory_order_relaxed);
         if (leaf != NULL) {
             dao_host_unmap(leaf, sizeof(*leaf));
         }
     }
-    dao_host_unmap(map->root, sizeof(*map->root));
+    dao_host_unmap(root, sizeof(*root));
     *map = (dao_slab_map_t){0};
 }
 
@@ -58,22 +63,36 @@ static uintptr_t place_of(uintptr_t address)
     return address >> DAO_SLAB_GRANULE_SHIFT >> DAO_SLAB_MAP_LEAF_SHIFT;
 }
 
+/* Returns the table's own root. NULL without host memory. */
+static dao_slab_map_root_t *own_root(dao_slab_map_t *map)
+{
+    dao_slab_map_root_t *root = root_of(map);
+    if (root == &dao_slab_map_none) {
+        root = dao_host_map(sizeof(*root), TABLE_ALIGNMENT_BYTES);
+        if (root != NULL) {
+            atomic_store_explicit(&map->root, root, memory_order_release);
+        }
+    }
+    return root;
+}
+
 bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_bytes)
 {
     DAO_ASSERT(size_bytes > 0);
     uintptr_t last = place_of((uintptr_t)address + (size_bytes - 1));
-    if (last >= DAO_SLAB_MAP_ROOT_COUNT) {
+    dao_slab_map_root_t *root = last < DAO_SLAB_MAP_ROOT_COUNT ? own_root(map) : NULL;
+    if (root == NULL) {
         return false;
     }
     for (uintptr_t place = place_of((uintptr_t)address); place <= last; place++) {
-        if (atomic_load_explicit(&map->root->leaves[place], memory_order_relaxed) != NULL) {
+        if (atomic_load_explicit(&root->leaves[place], memory_order_relaxed) != NULL) {
             continue;
         }
         dao_slab_map_leaf_t *leaf = dao_host_map(sizeof(*leaf), TABLE_ALIGNMENT_BYTES);
         if (leaf == NULL) {
             return false;
         }
-        atomic_store_explicit(&map->root->leaves[place], leaf, memory_order_release);
+        atomic_store_explicit(&root->leaves[place], leaf, memory_order_release);
         bool is_first = map->end_place == 0;
         map->first_place = is_first || place < map->first_place ? place : map->first_place;
         map->end_place = place >= map->end_place ? place + 1 : map->end_place;
@@ -98,13 +117,15 @@ void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry)
 {
     uintptr_t granule = (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT;
     DAO_ASSERT((uintptr_t)address % DAO_SLAB_GRANULE_BYTES == 0);
+    dao_slab_map_root_t *root = root_of(map);
+    DAO_ASSERT(root != &dao_slab_map_none);
     dao_slab_map_leaf_t *leaf =
-        atomic_load_explicit(&map->root->leaves[granule >> DAO_SLAB_MAP_LEAF_SHIFT], memory_order_relaxed);
+        atomic_load_explicit(&root->leaves[granule >> DAO_SLAB_MAP_LEAF_SHIFT], memory_order_relaxed);
     DAO_ASSERT(leaf != NULL);
     _Atomic uint64_t *place = &leaf->entries[granule & (DAO_SLAB_MAP_LEAF_COUNT - 1)];
     bool was_there = atomic_load_explicit(place, memory_order_relaxed) != 0;
     atomic_store_explicit(place, entry, memory_order_release);
     if (was_there != (entry != 0)) {
-        page_count(map->root, granule, entry != 0);
+        page_count(root, granule, entry != 0);
     }
 }

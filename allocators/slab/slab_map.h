@@ -5,9 +5,10 @@
 #ifndef DAO_ALLOCATORS_SLAB_MAP_H
 #define DAO_ALLOCATORS_SLAB_MAP_H
 
-#include <dao/status.h>
-
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /* Slabs begin at multiples of this many bytes, so that no two of them share a granule. */
 #define DAO_SLAB_GRANULE_SHIFT 14u
@@ -38,13 +39,17 @@ typedef struct dao_slab_map_root {
 } dao_slab_map_root_t;
 
 typedef struct dao_slab_map {
-    dao_slab_map_root_t *root; /* pages of zeros, as every leaf: only what is written takes memory */
-    uintptr_t first_place;     /* leaves are in [first_place, end_place) of the root */
+    /* dao_slab_map_none, until there is an entry. Pages of zeros, as every leaf: only what is written takes
+       memory. */
+    _Atomic(dao_slab_map_root_t *) root;
+    uintptr_t first_place; /* leaves are in [first_place, end_place) of the root */
     uintptr_t end_place;
 } dao_slab_map_t;
 
-/* DAO_ERR_NO_HOST_MEMORY. */
-DAO_NODISCARD dao_status_t dao_slab_map_init(dao_slab_map_t *map);
+/* The root of every table without an entry; never written. */
+extern dao_slab_map_root_t dao_slab_map_none;
+
+void dao_slab_map_init(dao_slab_map_t *map);
 void dao_slab_map_finish(dao_slab_map_t *map); /* zeroed memory is allowed */
 
 /* Makes sure that the entries of [address, address + size) can be written. False without host memory, or if
@@ -58,10 +63,11 @@ void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
 /* Returns true if there may be a slab in the page of a granule. */
 static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t granule)
 {
+    const dao_slab_map_root_t *root = atomic_load_explicit(&map->root, memory_order_acquire);
     uint64_t page =
         granule >> (DAO_SLAB_MAP_PAGE_SHIFT - DAO_SLAB_GRANULE_SHIFT) & (DAO_SLAB_MAP_PAGE_COUNT - 1);
     uint64_t word =
-        atomic_load_explicit(&map->root->page_words[page / DAO_SLAB_MAP_WORD_BITS], memory_order_relaxed);
+        atomic_load_explicit(&root->page_words[page / DAO_SLAB_MAP_WORD_BITS], memory_order_relaxed);
     return (word >> page % DAO_SLAB_MAP_WORD_BITS & 1) != 0;
 }
 
@@ -73,7 +79,8 @@ static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint
     if (!dao_slab_map_has_page(map, granule) || place >= DAO_SLAB_MAP_ROOT_COUNT) {
         return 0;
     }
-    dao_slab_map_leaf_t *leaf = atomic_load_explicit(&map->root->leaves[place], memory_order_acquire);
+    const dao_slab_map_root_t *root = atomic_load_explicit(&map->root, memory_order_acquire);
+    dao_slab_map_leaf_t *leaf = atomic_load_explicit(&root->leaves[place], memory_order_acquire);
     if (leaf == NULL) {
         return 0;
     }

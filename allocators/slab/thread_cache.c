@@ -672,14 +672,11 @@ dao_status_t dao_thread_cache_create(dao_allocator_t *inner, const char *name, c
     dao_mutex_init(&cache->lock, DAO_RANK_FRONT);
     dao_magazines_owner_init(&cache->owner);
     atomic_init(&cache->epoch, DAO_MAGAZINES_EPOCH_NONE + 1);
-    dao_status_t status = dao_slabs_init(&cache->slabs, sizes);
+    dao_slabs_init(&cache->slabs, sizes);
     cache->name = dao_host_strdup(name);
-    if (status == DAO_OK && cache->name == NULL) {
-        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
-    }
-    if (status != DAO_OK) {
+    if (cache->name == NULL) {
         front_destroy(cache);
-        return status;
+        return dao_error(DAO_ERR_NO_HOST_MEMORY, "%s: no host memory for the allocator", name);
     }
     (void)dao_threads_barrier(); /* the system's first one takes long where there are many threads */
     *out_allocator = &cache->base;

@@ -10,7 +10,7 @@ static dao_slab_map_t map;
 
 static void begin(void)
 {
-    CU_ASSERT_EQUAL_FATAL(dao_slab_map_init(&map), DAO_OK);
+    dao_slab_map_init(&map);
 }
 
 static void end(void)
@@ -90,7 +90,24 @@ static void addresses_above_the_table_are_refused(void)
     CU_ASSERT_EQUAL(dao_slab_map_find(&map, (void *)UINTPTR_MAX), 0);
 }
 
+static void a_table_without_an_entry_has_no_memory(void)
+{
+    CU_ASSERT_EQUAL(find(0), 0);
+    CU_ASSERT_PTR_EQUAL(atomic_load(&map.root), &dao_slab_map_none);
+#if defined(DAO_FAULTS)
+    dao_fault_arm(DAO_FAULT_SYSTEM_MEMORY, 0, false);
+    CU_ASSERT_FALSE(dao_slab_map_reserve(&map, at(0), 1)); /* no root */
+    CU_ASSERT_PTR_EQUAL(atomic_load(&map.root), &dao_slab_map_none);
+    dao_fault_arm(DAO_FAULT_SYSTEM_MEMORY, 1, false);
+    CU_ASSERT_FALSE(dao_slab_map_reserve(&map, at(0), 1)); /* no leaf */
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
+    CU_ASSERT_EQUAL(find(0), 0);
+    CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, at(0), 1));
+#endif
+}
+
 static CU_TestInfo tests[] = {
+    {"a table without an entry has no memory", a_table_without_an_entry_has_no_memory},
     {"an entry is found from its whole granule", an_entry_is_found_from_its_whole_granule},
     {"a page has its bit as long as an entry", a_page_has_its_bit_as_long_as_an_entry},
     {"pages that share a bit share nothing else", pages_that_share_a_bit_share_nothing_else},

@@ -477,7 +477,7 @@ static bool has_page(const dao_slab_map_t *map, uintptr_t address)
 static void a_bit_of_pages_is_set_while_one_has_a_slab(void)
 {
     dao_slab_map_t map = {0};
-    CU_ASSERT_EQUAL_FATAL(dao_slab_map_init(&map), DAO_OK);
+    dao_slab_map_init(&map);
     const uintptr_t one = (uintptr_t)5 << DAO_SLAB_MAP_PAGE_SHIFT;
     const uintptr_t other = one + ((uintptr_t)DAO_SLAB_MAP_PAGE_COUNT << DAO_SLAB_MAP_PAGE_SHIFT);
     CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, (void *)one, 1));
