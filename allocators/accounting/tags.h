@@ -17,7 +17,7 @@ DAO_NODISCARD dao_status_t dao_tags_create(dao_tags_t **out_tags);
 void dao_tags_destroy(dao_tags_t *tags); /* NULL is allowed */
 
 /* For a block that is about to be taken. `tag` has a name. DAO_ERR_LIMIT with a message that names it, and
-   dao_error_tag(): nothing is changed. */
+   dao_error_tag(), or DAO_ERR_NO_HOST_MEMORY: nothing is changed. */
 DAO_NODISCARD dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);
 dao_status_t dao_tags_limit_error(const dao_tags_t *tags, uint32_t tag); /* that, for who knows it already */
 
@@ -36,7 +36,8 @@ void dao_tags_count_free(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes);
 /* Bytes that could be charged now; UINT64_MAX without a limit. */
 uint64_t dao_tags_room(const dao_tags_t *tags, uint32_t tag);
 
-/* 0 is no limit. DAO_ERR_LIMIT, with a message, if live blocks hold more: the limit stays as it was. */
+/* 0 is no limit. DAO_ERR_LIMIT, with a message, if live blocks hold more, or DAO_ERR_NO_HOST_MEMORY: the
+   limit stays as it was. */
 DAO_NODISCARD dao_status_t dao_tags_limit_set(dao_tags_t *tags, uint32_t tag, uint64_t limit_bytes);
 
 void dao_tags_stats_get(const dao_tags_t *tags, uint32_t tag, dao_tag_stats_t *out_stats);

@@ -97,8 +97,8 @@ DAO_API DAO_NODISCARD dao_status_t dao_tag_stats_get(dao_place_t place, dao_tag_
  * @param tag          A tag of dao_tag_create().
  * @param limit_bytes  0 means no limit.
  * @return DAO_OK; DAO_ERR_LIMIT if the tag's live blocks hold more than that: the limit stays as it was;
- *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; as dao_init() where this is the first use of
- *         a device.
+ *         DAO_ERR_INVALID; DAO_ERR_NO_DEVICE; DAO_ERR_SHUTDOWN; DAO_ERR_NO_HOST_MEMORY; as dao_init() where
+ *         this is the first use of a device.
  *
  * Threads: any. Waits: for deferred frees, if the limit is exceeded without them. Cost: O(1).
  */

@@ -540,6 +540,25 @@ static void a_failure_leaves_no_charge_behind(void)
     CU_ASSERT_EQUAL(dao_fault_disarm(), 1);
     CU_ASSERT_EQUAL(tag, 77);
 }
+
+static void counters_that_cannot_be_had_count_nothing(void)
+{
+    dao_tag_t tag = tag_named("failing");
+    dao_tags_t *tags;
+    CU_ASSERT_EQUAL_FATAL(dao_tags_create(&tags), DAO_OK);
+    dao_fault_arm(DAO_FAULT_HOST_MEMORY, 0, true);
+    CU_ASSERT_EQUAL(dao_tags_charge(tags, tag, 100), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(dao_tags_limit_set(tags, tag, 100), DAO_ERR_NO_HOST_MEMORY);
+    CU_ASSERT_EQUAL(dao_tags_limit_set(tags, tag, 0), DAO_OK);
+    CU_ASSERT_EQUAL(dao_fault_disarm(), 2);
+    CU_ASSERT_EQUAL(dao_tags_room(tags, tag), UINT64_MAX);
+    CU_ASSERT_TRUE(dao_tags_is_valid(tags));
+    CU_ASSERT_EQUAL(dao_tags_limit_set(tags, tag, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tags_charge(tags, tag, 100), DAO_OK);
+    CU_ASSERT_EQUAL(dao_tags_room(tags, tag), 0);
+    dao_tags_refund(tags, tag, 100);
+    dao_tags_destroy(tags);
+}
 #endif
 
 static CU_TestInfo budget_tests[] = {
@@ -569,6 +588,7 @@ static CU_TestInfo place_tests[] = {
     {"the library is not stopped in a walk", the_library_is_not_stopped_in_a_walk},
 #if defined(DAO_FAULTS)
     {"a failure leaves no charge behind", a_failure_leaves_no_charge_behind},
+    {"counters that cannot be had count nothing", counters_that_cannot_be_had_count_nothing},
 #endif
     CU_TEST_INFO_NULL,
 };
