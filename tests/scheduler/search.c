@@ -7,6 +7,7 @@
 #include "base/threads/sync.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ void search_prepare(char **arguments)
         personality((unsigned long)persona | ADDR_NO_RANDOMIZE) != -1) {
         (void)execv("/proc/self/exe", arguments); /* where it fails, seeds still find what they find */
     }
+    (void)mallopt(M_ARENA_MAX, 1); /* one thread runs at a time: a heap for each would only be mapped */
     baton_prepare();
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
