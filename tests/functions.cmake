@@ -69,6 +69,20 @@ function(dao_one_thread_test reason name)
     endif()
 endfunction()
 
+# dao_unit_test(...): dao_test() of a file's functions, called from one thread, in builds with assertions
+# or AddressSanitizer alone: in the others, suites of what is built on that file run its code.
+if((DAO_ASSERTS OR DAO_COVERAGE) AND NOT DAO_SANITIZE MATCHES "thread|memory")
+    set(DAO_TEST_UNITS ON)
+endif()
+set(DAO_UNIT_ELSEWHERE "one file's functions, called from one thread: dev and asan run it")
+function(dao_unit_test name)
+    if(DAO_TEST_UNITS)
+        dao_test(${name} ${ARGN})
+    else()
+        dao_test_skipped(${name} "${DAO_UNIT_ELSEWHERE}")
+    endif()
+endfunction()
+
 # dao_tool_test(NAME): dao_test() of a part of the command.
 function(dao_tool_test name)
     dao_test(${name} LINKS dao_tool_lib)
@@ -77,7 +91,15 @@ function(dao_tool_test name)
     endif()
 endfunction()
 
-# dao_one_thread_tool_test(REASON NAME): dao_tool_test(), as above.
+# dao_unit_tool_test(NAME) and dao_one_thread_tool_test(REASON NAME): dao_tool_test(), as above.
+function(dao_unit_tool_test name)
+    if(DAO_TEST_UNITS)
+        dao_tool_test(${name})
+    else()
+        dao_test_skipped(${name} "${DAO_UNIT_ELSEWHERE}")
+    endif()
+endfunction()
+
 function(dao_one_thread_tool_test reason name)
     if(DAO_SANITIZE MATCHES thread)
         dao_test_skipped(${name} "${reason}")
@@ -92,11 +114,22 @@ function(dao_loopback_program name)
     target_link_libraries(${name} PRIVATE dao_loopback)
 endfunction()
 
+# Whether the suites of a build for cpu run again on the loopback driver. Without assertions builds for cuda
+# and hip do that, with the same objects; MemorySanitizer has the suites of backends/vendor/ itself.
+if((DAO_ASSERTS OR DAO_COVERAGE) AND NOT DAO_SANITIZE MATCHES memory)
+    set(DAO_TEST_ON_LOOPBACK ON)
+endif()
+set(DAO_LOOPBACK_ELSEWHERE "it runs on the driver in dev, asan, tsan and in builds for cuda and hip")
+
 # dao_loopback_test(NAME [SOURCES...] [LINKS LIBRARIES...]): NAME.c once more, as NAME_loopback, on the
 # loopback driver: the objects of the program NAME, where there is one, with the same sources, and a part of
 # what takes it long.
 function(dao_loopback_test name)
     cmake_parse_arguments(PARSE_ARGV 1 test "" "" "LINKS")
+    if(DAO_BACKEND STREQUAL "cpu" AND NOT DAO_TEST_ON_LOOPBACK)
+        dao_test_skipped(${name}_loopback "${DAO_LOOPBACK_ELSEWHERE}")
+        return()
+    endif()
     if(TARGET ${name})
         dao_loopback_program(${name}_loopback $<TARGET_OBJECTS:${name}>)
         set_tests_properties(${name}_loopback PROPERTIES ENVIRONMENT DAO_TEST_AGAIN=1)
@@ -113,6 +146,8 @@ endfunction()
 function(dao_like_real_test name)
     if(DAO_SANITIZE)
         dao_test_skipped(${name}_like_real "the library's calls are those of ${name}_loopback")
+    elseif(DAO_BACKEND STREQUAL "cpu" AND NOT DAO_TEST_ON_LOOPBACK)
+        dao_test_skipped(${name}_like_real "${DAO_LOOPBACK_ELSEWHERE}")
     elseif(NOT DAO_BACKEND STREQUAL "cpu" AND NOT DAO_TEST_DEVICE)
         dao_test_skipped(${name}_like_real "what differs is the driver's, which builds for cpu have as well")
     else()
