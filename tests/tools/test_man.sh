@@ -25,22 +25,32 @@ options() {
     "$1" "$2" --help | awk '/^options:$/ { on = 1; next } on && /^  -/ { print $1 }'
 }
 
+newline='
+'
+
+# has_option OPTION TEXT: a line of the text begins with it, in bold. No process for each.
+has_option() {
+    case "$newline$2$newline" in *"$newline.B $1$newline"* | *"$newline.B $1 "*) return 0 ;; esac
+    return 1
+}
+
 # check COMMAND: its options are in its section of the page.
 check() {
     own=${page%/*}/dao-$1.1
+    own_text=$(sed 's/\\-/-/g' "$own")
     section=$(awk -v title=".SS \"dao $1\"" '$0 == title { on = 1; next } /^\.S[SH]/ { on = 0 } on' "$page" \
         | sed 's/\\-/-/g')
     [ -n "$section" ] || fail "the page has no section of dao $1"
     for option in $(options "$dao" "$1"); do
         option_count=$((option_count + 1))
-        echo "$section" | grep -q -e "^\.B $option\( \|\$\)" || fail "dao $1: $option is not in the page"
-        sed 's/\\-/-/g' "$own" | grep -q -e "^\.B $option\( \|\$\)" || fail "dao-$1.1 has no $option"
+        has_option "$option" "$section" || fail "dao $1: $option is not in the page"
+        has_option "$option" "$own_text" || fail "dao-$1.1 has no $option"
     done
     for title in NAME SYNOPSIS DESCRIPTION OPTIONS "EXIT STATUS" ENVIRONMENT "SEE ALSO"; do
         grep -qx -e ".SH $title" "$own" || fail "dao-$1.1 has no $title"
     done
     set -- "$("$dao" "$1" --help | head -1)" "$own"
-    sed 's/\\-/-/g' "$2" | grep -qF -e ".B ${1#usage: }" || fail "$2 has another synopsis than: $1"
+    case $own_text in *".B ${1#usage: }"*) ;; *) fail "$2 has another synopsis than: $1" ;; esac
 }
 
 for command in $commands; do
@@ -53,18 +63,26 @@ if command -v groff >/dev/null; then
     [ -z "$complaints" ] || fail "groff: $complaints"
 fi
 
-# What stands behind a command in README.md and docs/, up to a quote: those are another program's words.
-written=$(grep -ohE "\bdao(-bench)? [a-z]+ [^\`|;]*" "$4/README.md" "$4"/docs/*.md | sed "s/[\"'].*//")
+# What stands behind a command in README.md and docs/, up to a quote: those are another program's words. In
+# order: each command is asked once.
+written=$(grep -ohE "\bdao(-bench)? [a-z]+ [^\`|;]*" "$4/README.md" "$4"/docs/*.md | sed "s/[\"'].*//" | sort)
 written_count=0
+asked=
 while read -r program command words; do
-    case $program in dao) program=$dao ;; *) program=$bench ;; esac
-    "$program" help "$command" >/dev/null 2>&1 || continue # prose
-    known=$(options "$program" "$command")
+    if [ "$program $command" != "$asked" ]; then
+        asked="$program $command"
+        case $program in dao) program=$dao ;; *) program=$bench ;; esac
+        known= # prose
+        "$program" help "$command" >/dev/null 2>&1 && known=$newline$(options "$program" "$command")$newline
+    fi
+    [ -n "$known" ] || continue
     for word in $words; do
         case $word in --[a-z]*) ;; *) continue ;; esac
         written_count=$((written_count + 1))
-        echo "$known" | grep -qx -e "$word" \
-            || fail "a document has $program $command $words: $word is no option"
+        case $known in *"$newline$word$newline"*) ;; *)
+            fail "a document has $asked $words: $word is no option"
+            ;;
+        esac
     done
 done <<TEXT
 $written
