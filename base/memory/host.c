@@ -61,7 +61,8 @@ size_t dao_host_whole_pages(size_t size_bytes)
     return (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-/* Maps alignment_bytes too much, then unmaps what lies before and after the aligned part. */
+/* Where pages are not aligned enough maps too much, then unmaps what lies before and after the aligned
+   part. */
 static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protection)
 {
     DAO_ASSERT(size_bytes > 0);
@@ -70,7 +71,8 @@ static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protecti
         return NULL;
     }
     size_t kept_bytes = dao_host_whole_pages(size_bytes);
-    size_t mapped_bytes = kept_bytes + alignment_bytes;
+    size_t page_bytes = dao_host_whole_pages(1);
+    size_t mapped_bytes = kept_bytes + (alignment_bytes > page_bytes ? alignment_bytes - page_bytes : 0);
     char *mapped = mmap(NULL, mapped_bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
         return NULL;
@@ -80,8 +82,9 @@ static void *map_aligned(size_t size_bytes, size_t alignment_bytes, int protecti
     if (before > 0) {
         (void)munmap(mapped, before);
     }
-    DAO_ASSERT(after > 0); /* the bytes before are fewer than an alignment */
-    (void)munmap(mapped + before + kept_bytes, after);
+    if (after > 0) {
+        (void)munmap(mapped + before + kept_bytes, after);
+    }
     return mapped + before;
 }
 
