@@ -164,14 +164,14 @@ static dao_magazines_t *magazines_create(const dao_slab_sizes_t *sizes)
     for (uint32_t i = 0; i < class_count; i++) {
         object_count += capacity_of(sizes, dao_slab_object_bytes(sizes, i));
     }
-    size_t size_bytes = sizeof(dao_magazines_t) + object_count * sizeof(dao_magazine_object_t);
+    size_t size_bytes = sizeof(dao_magazines_t) + object_count * sizeof(dao_slab_item_t);
     size_bytes = dao_round_up(size_bytes, DAO_MAGAZINES_ALIGNMENT_BYTES);
     dao_magazines_t *magazines = dao_host_aligned(size_bytes, DAO_MAGAZINES_ALIGNMENT_BYTES);
     if (magazines == NULL) {
         return NULL;
     }
     memset(magazines, 0, sizeof(*magazines)); /* objects are written before they are read */
-    dao_magazine_object_t *objects = magazines->objects;
+    dao_slab_item_t *objects = magazines->objects;
     for (uint32_t i = 0; i < class_count; i++) {
         dao_magazine_t *magazine = &magazines->magazines[i];
         magazine->object_bytes = dao_slab_object_bytes(sizes, i);

@@ -21,12 +21,6 @@
 /* Magazines of two threads share no line of a processor's cache. */
 #define DAO_MAGAZINES_ALIGNMENT_BYTES 64u
 
-/* An object, and where its slab keeps what it was asked for. */
-typedef struct dao_magazine_object {
-    _Atomic(void *) address;
-    _Atomic(_Atomic uint32_t *) word;
-} dao_magazine_object_t;
-
 /* Two to a line of a processor's cache. */
 #define DAO_MAGAZINE_BYTES 32u
 
@@ -34,7 +28,7 @@ typedef struct dao_magazine_object {
 typedef struct dao_magazine {
     alignas(DAO_MAGAZINE_BYTES) _Atomic uint32_t count;
     uint32_t capacity;
-    dao_magazine_object_t *objects; /* the latest last */
+    dao_slab_item_t *objects; /* the latest last */
     uint32_t object_bytes;
     uint32_t reciprocal; /* of object_bytes: slab.h */
     bool was_refilled;   /* since the thread's last tick; the thread's own */
@@ -79,7 +73,7 @@ struct dao_magazines {
     dao_magazines_t *next; /* of the same owner; guarded by the owner's lock */
     dao_magazines_t *previous;
     dao_thread_table_t *table; /* that points to it */
-    dao_magazine_object_t objects[];
+    dao_slab_item_t objects[];
 };
 
 typedef struct dao_magazine_owner dao_magazine_owner_t;

@@ -363,39 +363,58 @@ void dao_slabs_drop_spares(dao_slabs_t *slabs)
 
 /* ---- objects ---- */
 
-/* Takes objects out of one slab that is in no list. */
-static uint32_t take_from(dao_slab_t *slab, uint64_t *objects, uint32_t most)
+/* Takes so many objects out of a slab, the first one to just before `end`. */
+static void take_from(dao_slab_t *slab, dao_slab_item_t *end, uint32_t count)
 {
-    DAO_ASSERT(slab->free_count > 0);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < slab->bit_word_count && count < most; i++) {
-        while (slab->free_bits[i] != 0 && count < most) {
-            uint32_t bit = (uint32_t)__builtin_ctzll(slab->free_bits[i]);
-            slab->free_bits[i] &= slab->free_bits[i] - 1;
-            objects[count++] = dao_slab_object(slab, i * BITS + bit);
-        }
-    }
+    DAO_ASSERT(count > 0 && count <= slab->free_count);
+    char *address = slab->address;
+    size_t object_bytes = slab->object_bytes;
     slab->free_count -= count;
+    for (uint32_t i = 0; count > 0; i++) {
+        uint64_t bits = slab->free_bits[i];
+        for (; bits != 0 && count > 0; count--) {
+            uint32_t index = i * BITS + (uint32_t)__builtin_ctzll(bits);
+            bits &= bits - 1;
+            end--;
+            atomic_store_explicit(&end->address, address + index * object_bytes, memory_order_relaxed);
+            atomic_store_explicit(&end->word, &slab->words[index], memory_order_relaxed);
+        }
+        slab->free_bits[i] = bits;
+    }
     DAO_ASSERT(slab->free_count < slab->object_count);
     DAO_ASSERT((slab->free_count == 0) == !has_free_bits(slab));
-    return count;
 }
 
-uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *objects, uint32_t most)
+/* Returns how many objects the partial slabs of a class have, `most` at most; the spare one is made partial
+   if they have none. */
+static uint32_t count_free(dao_slabs_t *slabs, dao_slab_class_t *class, uint32_t most)
 {
-    DAO_ASSERT(class_index < DAO_SLAB_CLASS_COUNT);
-    dao_slab_class_t *class = &slabs->classes[class_index];
+    if (class->partial == NULL && class->spare != NULL) {
+        class_link(slabs, class->spare);
+        class->spare = NULL;
+    }
     uint32_t count = 0;
-    while (count < most && (class->partial != NULL || (count == 0 && class->spare != NULL))) {
-        if (class->partial == NULL) {
-            class_link(slabs, class->spare);
-            class->spare = NULL;
-        }
-        dao_slab_t *slab = class->partial;
-        count += take_from(slab, objects + count, most - count);
-        if (slab->free_count == 0) {
-            class_unlink(slabs, slab);
-        }
+    for (const dao_slab_t *slab = class->partial; slab != NULL && count < most; slab = slab->next) {
+        count += slab->free_count;
+    }
+    return count < most ? count : most;
+}
+
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, dao_slab_item_t *items, uint32_t most)
+{
+    DAO_ASSERT(class_index < DAO_SLAB_CLASS_COUNT && most > 0);
+    dao_slab_class_t *class = &slabs->classes[class_index];
+    uint32_t count = count_free(slabs, class, most), left = count;
+    dao_slab_t *slab = class->partial;
+    while (left > 0) {
+        uint32_t taken_count = slab->free_count < left ? slab->free_count : left;
+        take_from(slab, &items[left], taken_count);
+        left -= taken_count;
+        slab = slab->free_count > 0 ? slab : slab->next;
+    }
+    class->partial = slab;
+    if (slab != NULL) {
+        slab->previous = NULL;
     }
     class->out_count += count;
     DAO_ASSERT_HEAVY(dao_slabs_is_valid(slabs));
@@ -425,17 +444,14 @@ static void check_spare(dao_slabs_t *slabs, dao_slab_class_t *class)
     }
 }
 
-void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
+/* Puts an object back into its slab. */
+static void put_back(dao_slabs_t *slabs, dao_slab_t *slab, uint32_t index)
 {
-    dao_slab_t *slab = dao_slab_of_object(object);
-    uint32_t index = dao_slab_object_index(object);
     DAO_ASSERT(index < slab->object_count);
     DAO_ASSERT(!is_free(slab, index));
     DAO_ASSERT(word_of(slab, index) == 0);
-    DAO_ASSERT(slabs->classes[slab->class_index].out_count > 0);
     slab->free_bits[index / BITS] |= UINT64_C(1) << index % BITS;
     slab->free_count++;
-    slabs->classes[slab->class_index].out_count--;
     bool is_whole = slab->free_count == slab->object_count;
     bool is_listed = slab->free_count > 1;
     if (is_whole && is_listed) {
@@ -446,7 +462,34 @@ void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
     if (is_whole) {
         settle_whole(slabs, slab);
     }
-    check_spare(slabs, &slabs->classes[slab->class_index]);
+}
+
+/* So many objects of a class were put back. */
+static void count_back(dao_slabs_t *slabs, uint32_t class_index, uint32_t count)
+{
+    dao_slab_class_t *class = &slabs->classes[class_index];
+    DAO_ASSERT(class->out_count >= count);
+    class->out_count -= count;
+    check_spare(slabs, class);
+}
+
+void dao_slabs_give(dao_slabs_t *slabs, uint64_t object)
+{
+    dao_slab_t *slab = dao_slab_of_object(object);
+    put_back(slabs, slab, dao_slab_object_index(object));
+    count_back(slabs, slab->class_index, 1);
+}
+
+void dao_slabs_give_all(dao_slabs_t *slabs, const dao_slab_item_t *items, uint32_t count)
+{
+    DAO_ASSERT(count > 0);
+    uint32_t class_index = dao_slabs_slab_of(slabs, &items[0])->class_index;
+    for (uint32_t i = 0; i < count; i++) {
+        dao_slab_t *slab = dao_slabs_slab_of(slabs, &items[i]);
+        DAO_ASSERT(slab->class_index == class_index);
+        put_back(slabs, slab, dao_slab_item_index(slab, &items[i]));
+    }
+    count_back(slabs, class_index, count);
 }
 
 /* ---- the mailbox ---- */

@@ -142,11 +142,12 @@ static inline uint64_t dao_slab_object(const dao_slab_t *slab, uint32_t index)
     return (uint64_t)(uintptr_t)slab | (uint64_t)index << DAO_SLAB_POINTER_BITS;
 }
 
-static inline void *dao_slab_object_address(uint64_t object)
-{
-    const dao_slab_t *slab = dao_slab_of_object(object);
-    return slab->address + (size_t)dao_slab_object_index(object) * slab->object_bytes;
-}
+/* An object as a thread keeps it, to be handed out without a look at its slab: where it is, and where its
+   slab keeps what it was asked for. Threads may look at what another one keeps. */
+typedef struct dao_slab_item {
+    _Atomic(void *) address;
+    _Atomic(_Atomic uint32_t *) word;
+} dao_slab_item_t;
 
 /* ---- an entry of the map: all that a free has to know of a slab, in one word, so that it cannot be torn.
         From the lowest bit up: the granule's number in the slab (4 bits, those that are 0 in the descriptor's
@@ -238,12 +239,16 @@ dao_slab_t *dao_slabs_prepare(dao_slabs_t *slabs, uint32_t class_index, uint32_t
    or if the map cannot take it: without host memory, or above 2^48. */
 bool dao_slabs_add(dao_slabs_t *slabs, dao_slab_t *slab, void *address);
 
-/* Takes up to `most` free objects of a class out of its slabs, by address; returns how many. */
-uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, uint64_t *objects, uint32_t most);
+/* Takes up to `most` free objects of a class out of its slabs, those of one slab by address, the first one
+   last; returns how many. */
+uint32_t dao_slabs_take(dao_slabs_t *slabs, uint32_t class_index, dao_slab_item_t *items, uint32_t most);
 
 /* Puts an object that nobody has any more back into its slab. A slab that is whole again becomes the spare
    one of its class, or ends. */
 void dao_slabs_give(dao_slabs_t *slabs, uint64_t object);
+
+/* The same for objects of one class, at least one. */
+void dao_slabs_give_all(dao_slabs_t *slabs, const dao_slab_item_t *items, uint32_t count);
 
 /* Hands an object over, to be put back by whoever holds the lock next. Threads: any. Lock-free. */
 void dao_slabs_mail(dao_slabs_t *slabs, uint64_t object);
@@ -289,6 +294,18 @@ dao_block_t dao_slab_describe(const dao_slab_sizes_t *sizes, uint64_t entry, con
 
 /* Returns the object that an address, which belongs to a slab, lies in. */
 uint64_t dao_slabs_object_at(const dao_slabs_t *slabs, const void *address);
+
+/* Returns the slab of an object that a thread keeps, and the object's number in it. */
+static inline dao_slab_t *dao_slabs_slab_of(const dao_slabs_t *slabs, const dao_slab_item_t *item)
+{
+    void *address = atomic_load_explicit(&item->address, memory_order_relaxed);
+    return dao_slab_of_entry(dao_slab_map_get(&slabs->map, address));
+}
+
+static inline uint32_t dao_slab_item_index(dao_slab_t *slab, const dao_slab_item_t *item)
+{
+    return (uint32_t)(atomic_load_explicit(&item->word, memory_order_relaxed) - slab->words);
+}
 
 /* Checks all that the lock guards. */
 bool dao_slabs_is_valid(const dao_slabs_t *slabs);

@@ -94,4 +94,15 @@ static inline uint64_t dao_slab_map_find(const dao_slab_map_t *map, const void *
     return dao_slab_map_find_granule(map, (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT);
 }
 
+/* The same for an address that is known to lie in a slab. */
+static inline uint64_t dao_slab_map_get(const dao_slab_map_t *map, const void *address)
+{
+    uint64_t granule = (uintptr_t)address >> DAO_SLAB_GRANULE_SHIFT;
+    const dao_slab_map_root_t *root = atomic_load_explicit(&map->root, memory_order_acquire);
+    dao_slab_map_leaf_t *leaf =
+        atomic_load_explicit(&root->leaves[granule >> DAO_SLAB_MAP_LEAF_SHIFT], memory_order_acquire);
+    return atomic_load_explicit(&leaf->entries[granule & (DAO_SLAB_MAP_LEAF_COUNT - 1)],
+                                memory_order_acquire);
+}
+
 #endif

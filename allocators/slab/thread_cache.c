@@ -119,7 +119,7 @@ static bool is_small(const dao_thread_cache_t *cache, const dao_block_request_t 
 static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *magazine, uint32_t count,
                                       size_t size_bytes, uint32_t mark)
 {
-    dao_magazine_object_t *object = &magazine->objects[count - 1];
+    dao_slab_item_t *object = &magazine->objects[count - 1];
     _Atomic uint32_t *word = atomic_load_explicit(&object->word, relaxed);
     DAO_ASSERT(count > 0 && atomic_load_explicit(word, relaxed) == 0);
     atomic_store_explicit(word, dao_slab_word(size_bytes, mark), relaxed);
@@ -128,29 +128,30 @@ static DAO_ON_THE_PATH void *hand_out(dao_magazines_t *own, dao_magazine_t *maga
     return atomic_load_explicit(&object->address, relaxed);
 }
 
-/* Hands an object out, for which the magazine may have to be filled. NULL: there is none, or there are no
-   magazines. */
-static void *hand_out_any(dao_thread_cache_t *cache, dao_magazines_t *own, const dao_block_request_t *request)
+/* Hands an object out, for which the magazine may have to be filled. NULL: there is none. */
+static void *refill_and_hand_out(dao_thread_cache_t *cache, dao_magazines_t *own, size_t size_bytes,
+                                 uint32_t mark, dao_refill_from_t from)
 {
-    if (own == NULL) {
-        return NULL;
-    }
-    uint32_t class_index = dao_slabs_class_of(&cache->slabs, request->size_bytes);
+    uint32_t class_index = dao_slabs_class_of(&cache->slabs, size_bytes);
     dao_magazine_t *magazine = &own->magazines[class_index];
-    if (atomic_load_explicit(&magazine->count, relaxed) == 0 &&
-        !dao_thread_cache_refill(cache, own, class_index)) {
+    uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
+    if (count == 0 && dao_thread_cache_refill(cache, own, class_index, from)) {
+        count = atomic_load_explicit(&magazine->count, relaxed); /* a callback may have taken all */
+    }
+    if (count == 0) {
         return NULL;
     }
     dao_count_up(&own->counts.slow_count);
-    return hand_out(own, magazine, atomic_load_explicit(&magazine->count, relaxed), request->size_bytes,
-                    dao_slab_mark(request));
+    return hand_out(own, magazine, count, size_bytes, mark);
 }
 
 /* The magazine is empty, or there is none yet, or it is to be flushed. The block is charged to its tag. */
 static void *refill_and_alloc(dao_thread_cache_t *cache, const dao_block_request_t *request)
 {
     dao_magazines_t *own = own_enter(cache);
-    void *address = hand_out_any(cache, own, request);
+    void *address = own == NULL ? NULL
+                                : refill_and_hand_out(cache, own, request->size_bytes, dao_slab_mark(request),
+                                                      DAO_REFILL_FROM_ANY);
     own_leave(own);
     return address;
 }
@@ -186,6 +187,18 @@ static dao_status_t thread_cache_alloc(dao_allocator_t *allocator, const dao_blo
                                     : forward_alloc(cache, request, out_grant);
 }
 
+/* The magazine is empty, or there is none yet, or it is to be flushed. An empty one is filled from the slabs
+   that there are, which takes their lock alone; the slow path does all else. */
+static DAO_OFF_THE_PATH void *refill_and_alloc_fast(dao_thread_cache_t *cache, size_t size_bytes)
+{
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    dao_magazines_enter_slow(own);
+    void *address =
+        is_ready(cache, own) ? refill_and_hand_out(cache, own, size_bytes, 0, DAO_REFILL_FROM_SLABS) : NULL;
+    dao_magazines_leave_slow(own);
+    return address != NULL ? address : dao_allocator_alloc_fallback(&cache->base, size_bytes);
+}
+
 /* A small request. Apart from thread_cache_alloc_fast(), which then leaves its registers as they are for what
    is not small. */
 static DAO_OFF_THE_PATH void *alloc_small_fast(dao_thread_cache_t *cache, size_t size_bytes)
@@ -196,7 +209,7 @@ static DAO_OFF_THE_PATH void *alloc_small_fast(dao_thread_cache_t *cache, size_t
     uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
     if (__builtin_expect(!is_ready(cache, own) || count == 0, false)) {
         dao_magazines_leave(own);
-        return dao_allocator_alloc_fallback(&cache->base, size_bytes);
+        return refill_and_alloc_fast(cache, size_bytes);
     }
     void *address = hand_out(own, magazine, count, size_bytes, 0);
     dao_magazines_leave(own);
@@ -229,16 +242,20 @@ static void give_directly(dao_thread_cache_t *cache, uint64_t object, uint32_t w
     (void)dao_thread_cache_unlock_and_give_back(cache);
 }
 
-/* Makes room for one more object in a magazine, and in what the thread may keep. */
-static void make_room(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine)
+/* Makes room for one more object in a magazine, and in what the thread may keep. Returns true if there was
+   none. */
+static bool make_room(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine)
 {
-    if (atomic_load_explicit(&magazine->count, relaxed) == magazine->capacity) {
+    bool is_full = atomic_load_explicit(&magazine->count, relaxed) == magazine->capacity;
+    if (is_full) {
         dao_thread_cache_flush_half(cache, own, magazine, 1);
     }
     int64_t used_bytes = atomic_load_explicit(&own->counts.used_bytes, relaxed) - magazine->object_bytes;
-    if (used_bytes < own->used_floor) {
+    bool is_over = used_bytes < own->used_floor;
+    if (is_over) {
         dao_thread_cache_flush_half(cache, own, own->magazines, DAO_SLAB_CLASS_COUNT);
     }
+    return is_full || is_over;
 }
 
 /* Takes an object back, whose word was taken off, into a magazine that has `count` of them, and room. */
@@ -246,7 +263,7 @@ static DAO_ON_THE_PATH void take_back(dao_magazines_t *own, dao_magazine_t *maga
                                       void *address, _Atomic uint32_t *word_place, uint32_t word)
 {
     DAO_ASSERT(word != 0 && count < magazine->capacity);
-    dao_magazine_object_t *object = &magazine->objects[count];
+    dao_slab_item_t *object = &magazine->objects[count];
     atomic_store_explicit(&object->address, address, relaxed);
     atomic_store_explicit(&object->word, word_place, relaxed);
     atomic_store_explicit(&magazine->count, count + 1, relaxed);
@@ -320,7 +337,7 @@ static void take_back_any(dao_thread_cache_t *cache, dao_magazines_t *own, uint6
     dao_slab_t *slab = dao_slab_of_object(object);
     dao_magazine_t *magazine = &own->magazines[slab->class_index];
     dao_count_up(&own->counts.slow_count);
-    make_room(cache, own, magazine);
+    (void)make_room(cache, own, magazine);
     take_back(own, magazine, atomic_load_explicit(&magazine->count, relaxed), address,
               &slab->words[dao_slab_object_index(object)], word);
 }
@@ -367,11 +384,38 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_thread_cache_t *cache, void *
     return free_object(cache, dao_slab_object(slab, index), address, fence, owner);
 }
 
+static dao_status_t free_fast_small(dao_thread_cache_t *cache, void *address, uint64_t entry);
+
+/* Frees in every other way what free_fast_small() leaves. If its magazine had no room, that is made, and it
+   is called again: it looks whether somebody waits for what has come back to the slabs. */
+static DAO_OFF_THE_PATH dao_status_t free_fast_otherwise(dao_thread_cache_t *cache, void *address,
+                                                         uint64_t entry)
+{
+    dao_magazines_t *own = dao_magazines_own(&cache->owner);
+    dao_magazine_t *magazine = &own->magazines[dao_slab_entry_class(entry)];
+    bool is_object = true, is_room_made = false;
+    dao_magazines_enter_slow(own);
+    if (is_ready(cache, own)) {
+        is_object = dao_slab_entry_offset(entry, address) <
+                    dao_slab_entry_object_count(entry) * magazine->object_bytes;
+        is_room_made = is_object && make_room(cache, own, magazine);
+    }
+    if (is_room_made) {
+        dao_count_up(&own->counts.slow_count);
+    }
+    dao_magazines_leave_slow(own);
+    if (!is_object) {
+        return cache->inner->ops->free_fast(cache->inner, address);
+    }
+    return is_room_made ? free_fast_small(cache, address, entry)
+                        : dao_allocator_free_fallback(&cache->base, address);
+}
+
 /* Frees in every other way: what free_small() leaves. */
 static DAO_ON_THE_PATH dao_status_t free_otherwise(dao_thread_cache_t *cache, void *address, uint64_t entry,
                                                    bool is_fast)
 {
-    return is_fast ? dao_allocator_free_fallback(&cache->base, address)
+    return is_fast ? free_fast_otherwise(cache, address, entry)
                    : free_slow(cache, address, NULL, DAO_BLOCK_OWNER_RAW, entry);
 }
 

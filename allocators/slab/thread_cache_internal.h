@@ -59,9 +59,13 @@ static inline uint32_t dao_thread_cache_call_locked(dao_thread_cache_t *cache)
 
 /* ---- a thread at the slabs: thread_visits.c ---- */
 
-/* Gets objects into an empty magazine, from a new slab if need be. False: there is no memory for one, or none
-   for its descriptor; the request may still fit below. */
-bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index);
+/* What a magazine is filled from: the slabs that there are, or a new one as well. */
+typedef enum dao_refill_from { DAO_REFILL_FROM_SLABS, DAO_REFILL_FROM_ANY } dao_refill_from_t;
+
+/* Gets objects into an empty magazine. False: the slabs have none, and there is to be no new one, or no
+   memory for one, or none for its descriptor; the request may still fit below. */
+bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index,
+                             dao_refill_from_t from);
 
 /* Makes room in some magazines, one after the other: half of each goes back to the slabs, or by mail if
    another thread is there. */

@@ -4,6 +4,7 @@
    The way down to the slabs is taken when a magazine is empty (refill), full (flush), when a thread ends, and
    when memory is short: then the epoch changes, which each thread compares at its next call and flushes all
    it has. A flush that finds the lock taken puts its objects in the mail (slab.c) instead of waiting.
+   Flushes, and refills from slabs that there are, take the slabs' lock alone: the fast paths make them.
 
    What a thread keeps that makes no call, whoever has the lock puts back for it:
 
@@ -95,22 +96,33 @@ static bool own_is_valid(const dao_thread_cache_t *cache, const dao_magazines_t 
            (int64_t)cache->slabs.sizes->kept_bytes - kept_bytes;
 }
 
-/* Takes the `count` objects that have been in a magazine longest out of it. */
-static void take_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
-                        uint32_t count, uint64_t *objects)
+/* How objects of one size go back to the slabs. */
+typedef void (*give_t)(dao_slabs_t *slabs, const dao_slab_item_t *items, uint32_t count);
+
+/* By mail: another thread is at the slabs. */
+static void mail_all(dao_slabs_t *slabs, const dao_slab_item_t *items, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        dao_slab_t *slab = dao_slabs_slab_of(slabs, &items[i]);
+        dao_slabs_mail(slabs, dao_slab_object(slab, dao_slab_item_index(slab, &items[i])));
+    }
+}
+
+/* Gives the `count` objects that have been in a magazine longest back. */
+static void give_oldest(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
+                        uint32_t count, give_t give)
 {
     uint32_t all_count = atomic_load_explicit(&magazine->count, relaxed);
     DAO_ASSERT(count <= all_count);
-    for (uint32_t i = 0; i < all_count; i++) {
-        void *address = atomic_load_explicit(&magazine->objects[i].address, relaxed);
-        if (i < count) {
-            objects[i] = dao_slabs_object_at(&cache->slabs, address);
-        } else {
-            dao_magazine_object_t *moved = &magazine->objects[i - count];
-            atomic_store_explicit(&moved->address, address, relaxed);
-            atomic_store_explicit(&moved->word, atomic_load_explicit(&magazine->objects[i].word, relaxed),
-                                  relaxed);
-        }
+    if (count == 0) {
+        return;
+    }
+    dao_slab_item_t *items = magazine->objects;
+    give(&cache->slabs, items, count);
+    for (uint32_t i = count; i < all_count; i++) {
+        dao_slab_item_t *kept = &items[i], *place = kept - count;
+        atomic_store_explicit(&place->address, atomic_load_explicit(&kept->address, relaxed), relaxed);
+        atomic_store_explicit(&place->word, atomic_load_explicit(&kept->word, relaxed), relaxed);
     }
     atomic_store_explicit(&magazine->count, all_count - count, relaxed);
     own->used_floor -= count * magazine->object_bytes;
@@ -122,29 +134,19 @@ static void flush_all_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
 {
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         dao_magazine_t *magazine = &own->magazines[i];
-        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
-        uint32_t count = atomic_load_explicit(&magazine->count, relaxed);
-        take_oldest(cache, own, magazine, count, objects);
-        for (uint32_t k = 0; k < count; k++) {
-            dao_slabs_give(&cache->slabs, objects[k]); // NOLINT(clang-analyzer-core.CallAndMessage)
-        }
+        give_oldest(cache, own, magazine, atomic_load_explicit(&magazine->count, relaxed),
+                    dao_slabs_give_all);
     }
 }
 
 /* Returns half of what some magazines have, one after the other, to the slabs, under the lock or by
    mail. */
 static void give_half(dao_thread_cache_t *cache, dao_magazines_t *own, dao_magazine_t *magazine,
-                      uint32_t magazine_count, void (*give)(dao_slabs_t *slabs, uint64_t object))
+                      uint32_t magazine_count, give_t give)
 {
     for (uint32_t i = 0; i < magazine_count; i++) {
-        uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
         uint32_t count = (atomic_load_explicit(&magazine[i].count, relaxed) + 1) / 2;
-        if (count > 0) {
-            take_oldest(cache, own, &magazine[i], count, objects);
-        }
-        for (uint32_t k = 0; k < count; k++) {
-            give(&cache->slabs, objects[k]); // NOLINT(clang-analyzer-core.CallAndMessage)
-        }
+        give_oldest(cache, own, &magazine[i], count, give);
     }
 }
 
@@ -204,7 +206,7 @@ static void decay_locked(dao_thread_cache_t *cache, dao_magazines_t *own)
     for (uint32_t i = 0; i < DAO_SLAB_CLASS_COUNT; i++) {
         dao_magazine_t *magazine = &own->magazines[i];
         if (!magazine->was_refilled) {
-            give_half(cache, own, magazine, 1, dao_slabs_give);
+            give_half(cache, own, magazine, 1, dao_slabs_give_all);
         }
         magazine->was_refilled = false;
     }
@@ -214,11 +216,11 @@ void dao_thread_cache_flush_half(dao_thread_cache_t *cache, dao_magazines_t *own
                                  uint32_t magazine_count)
 {
     if (!dao_mutex_try_lock(&cache->lock)) {
-        give_half(cache, own, magazine, magazine_count, dao_slabs_mail);
+        give_half(cache, own, magazine, magazine_count, mail_all);
         return;
     }
     dao_slabs_drain(&cache->slabs);
-    give_half(cache, own, magazine, magazine_count, dao_slabs_give);
+    give_half(cache, own, magazine, magazine_count, dao_slabs_give_all);
     decay_locked(cache, own);
     (void)dao_thread_cache_unlock_and_give_back(cache);
 }
@@ -243,15 +245,8 @@ static bool refill_locked(dao_thread_cache_t *cache, dao_magazines_t *own, uint3
     DAO_ASSERT(room_bytes >= 0);
     uint32_t room_count = (uint32_t)(room_bytes / magazine->object_bytes);
     uint32_t batch_count = (magazine->capacity + 1) / 2;
-    uint64_t objects[DAO_MAGAZINE_OBJECT_MAX];
-    uint32_t count = dao_slabs_take(&cache->slabs, class_index, objects,
+    uint32_t count = dao_slabs_take(&cache->slabs, class_index, magazine->objects,
                                     batch_count <= room_count ? batch_count : room_count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        dao_slab_t *slab = dao_slab_of_object(objects[i]);
-        dao_magazine_object_t *place = &magazine->objects[count - 1 - i]; /* the first is handed out first */
-        atomic_store_explicit(&place->address, dao_slab_object_address(objects[i]), relaxed);
-        atomic_store_explicit(&place->word, &slab->words[dao_slab_object_index(objects[i])], relaxed);
-    }
     atomic_store_explicit(&magazine->count, count, relaxed);
     own->used_floor += count * magazine->object_bytes;
     DAO_ASSERT_HEAVY(own_is_valid(cache, own));
@@ -297,7 +292,8 @@ static bool refill_anew(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_
     return is_refilled;
 }
 
-bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index)
+bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, uint32_t class_index,
+                             dao_refill_from_t from)
 {
     dao_slab_t *slab = NULL;
     dao_thread_cache_lock(cache);
@@ -305,7 +301,7 @@ bool dao_thread_cache_refill(dao_thread_cache_t *cache, dao_magazines_t *own, ui
     bool is_refilled = refill_locked(cache, own, class_index);
     own->magazines[class_index].was_refilled = true; /* in any case, soon */
     decay_locked(cache, own);
-    if (!is_refilled) {
+    if (!is_refilled && from == DAO_REFILL_FROM_ANY) {
         slab =
             dao_slabs_prepare(&cache->slabs, class_index, dao_slabs_next_count(&cache->slabs, class_index));
     }

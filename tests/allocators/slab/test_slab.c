@@ -48,11 +48,15 @@ static void give(void *address)
 
 static uint32_t take(void **addresses, uint32_t most)
 {
-    uint64_t objects[COUNT + 1];
+    dao_slab_item_t items[COUNT + 1];
     CU_ASSERT_TRUE_FATAL(most <= COUNT + 1);
-    uint32_t count = dao_slabs_take(&slabs, CLASS, objects, most);
+    uint32_t count = dao_slabs_take(&slabs, CLASS, items, most);
     for (uint32_t i = 0; i < count; i++) {
-        addresses[i] = dao_slab_object_address(objects[i]);
+        const dao_slab_item_t *item = &items[count - 1 - i];
+        addresses[i] = atomic_load(&item->address);
+        dao_slab_t *slab = dao_slabs_slab_of(&slabs, item);
+        CU_ASSERT_EQUAL(dao_slab_object(slab, dao_slab_item_index(slab, item)),
+                        dao_slabs_object_at(&slabs, addresses[i]));
     }
     return count;
 }

@@ -460,7 +460,9 @@ static void a_block_behind_a_slab_is_no_object(void)
         CU_ASSERT_EQUAL(allocator->ops->query(allocator, small[i] + 2 * KIB, &block), DAO_OK);
         CU_ASSERT_PTR_EQUAL(block.address, small[i]);
         free_and_fail(large[i] + 512, DAO_ERR_INTERIOR_POINTER);
-        give(large[i]);
+        uint64_t slow_count = stats_now().slow_count;
+        CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, large[i]), DAO_OK);
+        CU_ASSERT_EQUAL(stats_now().slow_count, slow_count);
         give(small[i]);
     }
     CU_ASSERT_EQUAL(stats_now().used_bytes, 0);

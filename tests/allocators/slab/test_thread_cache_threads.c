@@ -5,6 +5,7 @@
 #include "allocators/segments/host.h"
 #include "allocators/slab/magazines.h"
 #include "allocators/slab/thread_cache.h"
+#include "allocators/slow_path.h"
 #include "base/report/fault.h"
 #include "base/threads/sync.h"
 #include "tests/support/backends/heap_backend.h"
@@ -660,6 +661,113 @@ static void threads_that_share_blocks_do_not_harm_each_other(void)
     CU_ASSERT_EQUAL(stats_now().reserved_bytes, 0);
 }
 
+/* ---- where the fast paths end ---- */
+
+static uint32_t fallback_count;
+
+static void *alloc_counted(void *user, size_t size_bytes)
+{
+    dao_block_request_t request = {.size_bytes = size_bytes};
+    dao_block_grant_t grant = {0};
+    fallback_count++;
+    return allocator->ops->alloc(user, &request, &grant) == DAO_OK ? grant.address : NULL;
+}
+
+static dao_status_t free_counted(void *user, void *address)
+{
+    fallback_count++;
+    return allocator->ops->free(user, address, NULL);
+}
+
+static void fallbacks_count(void)
+{
+    fallback_count = 0;
+    allocator->fallback = (dao_fallback_t){.alloc = alloc_counted, .free = free_counted, .user = allocator};
+}
+
+static void *take_fast(size_t size_bytes)
+{
+    void *address = allocator->ops->alloc_fast(allocator, size_bytes);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(address);
+    return address;
+}
+
+static void give_fast(void *address)
+{
+    CU_ASSERT_EQUAL(allocator->ops->free_fast(allocator, address), DAO_OK);
+}
+
+/* Many batches of objects, which come from slabs that there are and go back to them. */
+static void batches_come_and_go_on_the_fast_path(void)
+{
+    static void *addresses[500];
+    fallbacks_count();
+    void *last = take_fast(1 * KIB); /* of the first slab, which stays */
+    for (size_t i = 0; i < 500; i++) {
+        addresses[i] = take_fast(1 * KIB);
+    }
+    CU_ASSERT_TRUE(fallback_count > 0); /* new slabs are the slow path's */
+    CU_ASSERT_TRUE(fallback_count < 50);
+    uint64_t before_count = stats_now().slow_count;
+    fallback_count = 0;
+    for (size_t i = 0; i < 500; i += 2) {
+        give_fast(addresses[i]);
+    }
+    CU_ASSERT_TRUE(stats_now().slow_count > before_count);
+    for (size_t i = 0; i < 500; i += 2) {
+        addresses[i] = take_fast(1 * KIB);
+    }
+    CU_ASSERT_EQUAL(fallback_count, 0);
+    CU_ASSERT_TRUE(allocator->ops->is_valid(allocator));
+    for (size_t i = 0; i < 500; i++) {
+        give_fast(addresses[i]);
+    }
+    give_fast(last);
+    CU_ASSERT_EQUAL(fallback_count, 0);
+    CU_ASSERT_EQUAL(stats_now().live_count, 0);
+}
+
+static const dao_allocator_ops_t *ops_below;
+static bool is_waiting;
+
+/* A thread begins to wait for memory, just before a slab comes back. */
+static dao_status_t free_and_wait(dao_allocator_t *below, void *address, dao_stream_fence_t *fence,
+                                  dao_block_owner_t owner)
+{
+    if (!is_waiting) {
+        is_waiting = true;
+        dao_slow_path_begin();
+    }
+    return ops_below->free_owned(below, address, fence, owner);
+}
+
+/* Then the free that has given it back goes the slow way, which wakes the thread. */
+static void a_flush_looks_for_who_waits(void)
+{
+    static void *addresses[500];
+    fallbacks_count();
+    for (size_t i = 0; i < 500; i++) {
+        addresses[i] = take(1 * KIB);
+    }
+    ops_below = inner->ops;
+    dao_allocator_ops_t ops = *ops_below;
+    ops.free_owned = free_and_wait;
+    inner->ops = &ops;
+    is_waiting = false;
+    size_t count = 0;
+    while (count < 500 && !is_waiting) {
+        give_fast(addresses[count++]);
+    }
+    inner->ops = ops_below;
+    CU_ASSERT_TRUE_FATAL(is_waiting);
+    CU_ASSERT_EQUAL(fallback_count, 1);
+    dao_slow_path_end();
+    while (count < 500) {
+        give_fast(addresses[count++]);
+    }
+    CU_ASSERT_EQUAL(fallback_count, 1);
+}
+
 static CU_TestInfo tests[] = {
     {"what a thread keeps goes back as it ends", what_a_thread_keeps_goes_back_as_it_ends},
     {"blocks outlive their thread", blocks_outlive_their_thread},
@@ -673,6 +781,8 @@ static CU_TestInfo tests[] = {
     {"what a thread keeps is its own while it is in a call",
      what_a_thread_keeps_is_its_own_while_it_is_in_a_call},
     {"peaks of several threads are never too low", peaks_of_several_threads_are_never_too_low},
+    {"batches come and go on the fast path", batches_come_and_go_on_the_fast_path},
+    {"a flush looks for who waits", a_flush_looks_for_who_waits},
 #if defined(DAO_FAULTS)
     {"without a barrier other threads flush at their next call",
      without_a_barrier_other_threads_flush_at_their_next_call},
