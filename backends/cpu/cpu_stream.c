@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of a virtual device: one thread each, which runs commands in the order in which they were queued.
+/* Streams of a virtual device: one thread each, from the first command on, which runs commands in the order
+   in which they were queued.
 
        stream: ring of commands [ first ... first + count )  --worker-->  copy, fill, function, record, wait
 
@@ -73,6 +74,7 @@ struct dao_backend_stream {
     dao_ring_t queue; /* of command_t, without the running one */
     uint64_t queued_count;
     uint64_t done_count;
+    bool is_started; /* the thread: by the first command */
     bool is_stopping;
 };
 
@@ -263,6 +265,16 @@ static void *run_stream(void *user)
 
 /* ---- queueing ---- */
 
+/* Starts the thread of a stream, under its lock: most streams that a runtime has never get a command. */
+static dao_status_t start_worker(dao_backend_stream_t *stream)
+{
+    char name[16];
+    (void)snprintf(name, sizeof(name), "dao-cpu-%" PRId32, stream->device->index);
+    dao_status_t status = dao_thread_start(&stream->thread, name, run_stream, stream);
+    stream->is_started = status == DAO_OK;
+    return status;
+}
+
 static dao_status_t queue_command(dao_backend_stream_t *stream, const command_t *command)
 {
     dao_status_t status = dao_cpu_check_thread();
@@ -270,16 +282,20 @@ static dao_status_t queue_command(dao_backend_stream_t *stream, const command_t 
         return status;
     }
     dao_mutex_lock(&stream->lock);
-    bool is_queued = dao_ring_push(&stream->queue, command);
+    if (!stream->is_started) {
+        status = start_worker(stream);
+    }
+    bool is_queued = status == DAO_OK && dao_ring_push(&stream->queue, command);
     if (is_queued) {
         stream->queued_count++;
         dao_cond_signal(&stream->work);
     }
     dao_mutex_unlock(&stream->lock);
-    return is_queued
-               ? DAO_OK
-               : dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to queue a command on virtual device %" PRId32,
+    if (status == DAO_OK && !is_queued) {
+        status = dao_error(DAO_ERR_NO_HOST_MEMORY, "no memory to queue a command on virtual device %" PRId32,
                            stream->device->index);
+    }
+    return status;
 }
 
 dao_status_t dao_cpu_copy(dao_backend_stream_t *stream, dao_copy_kind_t kind, void *dst, const void *src,
@@ -347,13 +363,6 @@ dao_status_t dao_cpu_stream_create(dao_backend_device_t *device, dao_backend_str
     dao_mutex_init(&stream->lock, DAO_RANK_BACKEND);
     dao_cond_init(&stream->work);
     dao_cond_init(&stream->done);
-    char name[16];
-    (void)snprintf(name, sizeof(name), "dao-cpu-%" PRId32, device->index);
-    status = dao_thread_start(&stream->thread, name, run_stream, stream);
-    if (status != DAO_OK) {
-        free_stream(stream);
-        return status;
-    }
     dao_mutex_lock(&device->stream_lock);
     stream->owner_count = 1;
     stream->next = device->streams;
@@ -410,9 +419,12 @@ void dao_cpu_stream_destroy(dao_backend_stream_t *stream)
     }
     dao_mutex_lock(&stream->lock);
     stream->is_stopping = true;
+    bool is_started = stream->is_started;
     dao_cond_signal(&stream->work);
     dao_mutex_unlock(&stream->lock);
-    dao_thread_join(&stream->thread);
+    if (is_started) {
+        dao_thread_join(&stream->thread);
+    }
     free_stream(stream);
 }
 

@@ -162,7 +162,7 @@ static const known_defect_t known_defects[] = {
     {BATON_DEFECT_DROP_LOCK, DAO_RANK_STREAM_FENCES, "programs of the harness", 1000},
     {BATON_DEFECT_SPLIT_ADD, 0, "programs of the harness", 3000},
     {BATON_DEFECT_DROP_WAKE, 0, "an executor", 20},
-    {BATON_DEFECT_DROP_WAKE, 0, "raw blocks of a device", 20},
+    {BATON_DEFECT_DROP_WAKE, 0, "streams", 20},
 };
 
 static const scenario_t *scenario_named(const char *name)
