@@ -170,6 +170,8 @@ static const struct {
     {"dao-step 1\nfoo\x01\n", DAO_ERR_PARSE, ":2:1: \"foo?\" is unknown here; a line begins with"},
     {"dao-step 1\nmodel\n", DAO_ERR_PARSE, ":2:6: the line ends here, expected a name"},
     {"dao-step 1\nbackward\nbackward\n", DAO_ERR_PARSE, ":3:1: the backward pass has begun before"},
+    {"dao-step 1\nmodel a\nmodel b\n", DAO_ERR_PARSE, ":3:1: the model was named before"},
+    {"dao-step 1\nbatch 1\nmodel b\nbatch 2\n", DAO_ERR_PARSE, ":4:1: the batch was named before"},
     {"dao-step 1\ntensor\n", DAO_ERR_PARSE, ":2:7: the line ends here, expected a tensor's id"},
     {"dao-step 1\ntensor x -1\n", DAO_ERR_PARSE, ":2:10: expected a size in bytes"},
     {"dao-step 1\ntensor x 18446744073709551616\n", DAO_ERR_OVERFLOW, ":2:10: a size in bytes: more than"},

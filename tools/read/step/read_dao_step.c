@@ -32,6 +32,7 @@ typedef struct dao_step_reader {
     dao_step_trace_t *trace;
     item_t *items;
     size_t item_count, item_capacity;
+    bool has_model, has_batch;
     bool has_ended;
 } dao_step_reader_t;
 
@@ -408,6 +409,11 @@ static dao_status_t read_name(dao_step_reader_t *reader, bool is_model)
 {
     dao_word_reader_t *words = &reader->words;
     dao_step_trace_t *trace = reader->trace;
+    bool *was_read = is_model ? &reader->has_model : &reader->has_batch;
+    if (*was_read) {
+        return dao_word_error(words, DAO_ERR_PARSE, "the %s was named before", is_model ? "model" : "batch");
+    }
+    *was_read = true;
     dao_status_t status = dao_word_rest(words);
     if (status == DAO_OK && words->word_length == 0) {
         return dao_word_error(words, DAO_ERR_PARSE, "the line ends here, expected a name");
