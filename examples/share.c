@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L /* fork, socketpair */
 #include <dao/dao.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -46,11 +47,21 @@ static int take(int socket)
     return write(socket, "w", 1) == 1 ? 0 : 1;
 }
 
+/* Waits for the other process. */
+static bool is_told(int socket)
+{
+    char byte;
+    ssize_t count;
+    do {
+        count = read(socket, &byte, 1);
+    } while (count < 0 && errno == EINTR);
+    return count == 1;
+}
+
 static int give(int socket)
 {
     dao_share_t share;
     dao_memory_t *memory;
-    char written;
     if (dao_memory_create_shared(device, BYTES, &memory) != DAO_OK ||
         dao_memory_export(memory, &share) != DAO_OK) {
         return fail("export");
@@ -60,8 +71,7 @@ static int give(int socket)
     if (status != DAO_OK) {
         return fail("send");
     }
-    if (read(socket, &written, 1) != 1 ||
-        dao_copy(host, bytes, device, dao_memory_address(memory), BYTES) != DAO_OK) {
+    if (!is_told(socket) || dao_copy(host, bytes, device, dao_memory_address(memory), BYTES) != DAO_OK) {
         return fail("read");
     }
     (void)printf("byte %zu of the other process is %d\n", BYTES - 1, bytes[BYTES - 1]);
