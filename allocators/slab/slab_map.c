@@ -55,7 +55,7 @@ void dao_slab_map_finish(dao_slab_map_t *map)
         }
     }
     dao_host_unmap(root, sizeof(*root));
-    *map = (dao_slab_map_t){0};
+    *map = (dao_slab_map_t){.root = NULL};
 }
 
 static uintptr_t place_of(uintptr_t address)

@@ -478,7 +478,7 @@ static bool has_page(const dao_slab_map_t *map, uintptr_t address)
 /* Two pages that share a bit: neither hides what the other has. */
 static void a_bit_of_pages_is_set_while_one_has_a_slab(void)
 {
-    dao_slab_map_t map = {0};
+    dao_slab_map_t map = {.root = NULL};
     dao_slab_map_init(&map);
     const uintptr_t one = (uintptr_t)5 << DAO_SLAB_MAP_PAGE_SHIFT;
     const uintptr_t other = one + ((uintptr_t)DAO_SLAB_MAP_PAGE_COUNT << DAO_SLAB_MAP_PAGE_SHIFT);
