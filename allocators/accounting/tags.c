@@ -137,10 +137,7 @@ dao_status_t dao_tags_charge(dao_tags_t *tags, uint32_t tag, uint64_t block_byte
 void dao_tags_count_refused(dao_tags_t *tags, uint32_t tag)
 {
     DAO_ASSERT(dao_tag_names_get(tag) != NULL);
-    entry_t *entry = make_entry(tags, tag);
-    if (entry != NULL) { /* what is refused has a limit, or was charged: there is one */
-        count(&entry->refused_count);
-    }
+    count(&find_entry(tags, tag)->refused_count); /* a limit has refused it, so that there is one */
 }
 
 void dao_tags_refund(dao_tags_t *tags, uint32_t tag, uint64_t block_bytes)

@@ -61,9 +61,8 @@ bool dao_slab_map_reserve(dao_slab_map_t *map, const void *address, size_t size_
 void dao_slab_map_set(dao_slab_map_t *map, const void *address, uint64_t entry);
 
 /* Returns true if there may be a slab in the page of a granule. */
-static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t granule)
+static inline bool dao_slab_map_has_page(const dao_slab_map_root_t *root, uint64_t granule)
 {
-    const dao_slab_map_root_t *root = atomic_load_explicit(&map->root, memory_order_acquire);
     uint64_t page =
         granule >> (DAO_SLAB_MAP_PAGE_SHIFT - DAO_SLAB_GRANULE_SHIFT) & (DAO_SLAB_MAP_PAGE_COUNT - 1);
     uint64_t word =
@@ -76,10 +75,10 @@ static inline bool dao_slab_map_has_page(const dao_slab_map_t *map, uint64_t gra
 static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
 {
     uint64_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;
-    if (!dao_slab_map_has_page(map, granule) || place >= DAO_SLAB_MAP_ROOT_COUNT) {
+    const dao_slab_map_root_t *root = atomic_load_explicit(&map->root, memory_order_acquire);
+    if (!dao_slab_map_has_page(root, granule) || place >= DAO_SLAB_MAP_ROOT_COUNT) {
         return 0;
     }
-    const dao_slab_map_root_t *root = atomic_load_explicit(&map->root, memory_order_acquire);
     dao_slab_map_leaf_t *leaf = atomic_load_explicit(&root->leaves[place], memory_order_acquire);
     if (leaf == NULL) {
         return 0;

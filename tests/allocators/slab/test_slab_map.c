@@ -45,15 +45,15 @@ static void a_page_has_its_bit_as_long_as_an_entry(void)
 {
     uint64_t granule = (BASE >> DAO_SLAB_GRANULE_SHIFT);
     CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, at(0), 2 * DAO_SLAB_GRANULE_BYTES));
-    CU_ASSERT_FALSE(dao_slab_map_has_page(&map, granule));
+    CU_ASSERT_FALSE(dao_slab_map_has_page(atomic_load(&map.root), granule));
     dao_slab_map_set(&map, at(0), 1);
     dao_slab_map_set(&map, at(DAO_SLAB_GRANULE_BYTES), 2);
     dao_slab_map_set(&map, at(0), 3); /* changed, not counted again */
-    CU_ASSERT_TRUE(dao_slab_map_has_page(&map, granule));
+    CU_ASSERT_TRUE(dao_slab_map_has_page(atomic_load(&map.root), granule));
     dao_slab_map_set(&map, at(0), 0);
-    CU_ASSERT_TRUE(dao_slab_map_has_page(&map, granule));
+    CU_ASSERT_TRUE(dao_slab_map_has_page(atomic_load(&map.root), granule));
     dao_slab_map_set(&map, at(DAO_SLAB_GRANULE_BYTES), 0);
-    CU_ASSERT_FALSE(dao_slab_map_has_page(&map, granule));
+    CU_ASSERT_FALSE(dao_slab_map_has_page(atomic_load(&map.root), granule));
 }
 
 static void pages_that_share_a_bit_share_nothing_else(void)
@@ -61,7 +61,8 @@ static void pages_that_share_a_bit_share_nothing_else(void)
     uint64_t apart_bytes = (uint64_t)DAO_SLAB_MAP_PAGE_COUNT << DAO_SLAB_MAP_PAGE_SHIFT;
     CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, at(0), 1));
     dao_slab_map_set(&map, at(0), 5);
-    CU_ASSERT_TRUE(dao_slab_map_has_page(&map, (BASE + apart_bytes) >> DAO_SLAB_GRANULE_SHIFT));
+    CU_ASSERT_TRUE(
+        dao_slab_map_has_page(atomic_load(&map.root), (BASE + apart_bytes) >> DAO_SLAB_GRANULE_SHIFT));
     CU_ASSERT_EQUAL(find(apart_bytes), 0); /* no leaf */
     CU_ASSERT_TRUE_FATAL(dao_slab_map_reserve(&map, at(apart_bytes), 1));
     CU_ASSERT_EQUAL(find(apart_bytes), 0);

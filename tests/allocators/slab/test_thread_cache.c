@@ -472,7 +472,7 @@ static void a_block_behind_a_slab_is_no_object(void)
 
 static bool has_page(const dao_slab_map_t *map, uintptr_t address)
 {
-    return dao_slab_map_has_page(map, address >> DAO_SLAB_GRANULE_SHIFT);
+    return dao_slab_map_has_page(atomic_load(&map->root), address >> DAO_SLAB_GRANULE_SHIFT);
 }
 
 /* Two pages that share a bit: neither hides what the other has. */
