@@ -313,8 +313,7 @@ void fork_program_part(const void *program, uint32_t thread, uint64_t *random)
     use_once(device, random);
     pid_t child = fork();
     if (child == 0) {
-        /* _exit() is ThreadSanitizer's, which takes threads that ended before the fork for leaks of the child
-         */
+        /* ThreadSanitizer's _exit() takes threads that ended before the fork for leaks of the child. */
         (void)syscall(SYS_exit_group, be_child());
     }
     int status = -1;
