@@ -108,6 +108,21 @@ class Counted(Case):
         self.assertTrue(torch.equal(self.step(o, leave), expected))
         self.assert_nothing_kept(o)
 
+    def test_waiting_for_what_is_on_its_way_out_evicts_nothing(self):
+        o = self.planned()
+
+        def leave(made):
+            del made[1:-1]
+            stash = o.stash
+            before = stash.evicted_count
+            self.assertTrue(stash.start_out(list(stash.resident)[1]))  # the first is held here
+            self.assertGreater(stash.relieve(1), 0)
+            self.assertEqual((len(stash.away), stash.evicted_count), (1, before))
+            self.assertGreater(stash.relieve(1), 0)
+            self.assertEqual((len(stash.away), stash.evicted_count), (2, before + 1))
+
+        self.step(o, leave)
+
     def test_what_is_never_unpacked_ends_with_its_graph(self):
         o = self.planned()
         x = torch.full((SIDE, SIDE), 0.5, requires_grad=True)

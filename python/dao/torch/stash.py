@@ -150,7 +150,7 @@ class Stash:
         self.is_short = False  # an allocation has found no memory
         self.tickets = [0, 0]  # of the last moves of each direction
         self.resident_bytes = self.wait_out_ns = self.wait_in_ns = self.fetch_count = self.drop_count = 0
-        self.evicted_count = 0  # that left because an allocation found no memory
+        self.evicted_count = 0  # that left only because an allocation found no memory
         self.refused = None  # the latest move out that was refused
         self.on_drop = self.on_close = lambda item: None  # before the memory goes
         self.on_freed = lambda: None  # and behind that
@@ -377,21 +377,21 @@ class Stash:
             if not self.start_out(item):
                 continue
             if self.is_done(OUT, item.out_ticket):
-                freed_bytes += self.wait_and_drop(item)
+                freed_bytes += self.wait_and_drop(item, item not in chosen)
             else:
                 under_way += item.size_bytes
         for item in victims:
             if freed_bytes >= needed_bytes:
                 break
             if item.parked is not None and item.storage is not None and item.is_sole(self.library):
-                freed_bytes += self.wait_and_drop(item)
+                freed_bytes += self.wait_and_drop(item, item not in chosen)
         self.wait_out_ns += now_ns() - begin
         return freed_bytes
 
-    def wait_and_drop(self, item):
+    def wait_and_drop(self, item, on_demand=True):
         self.library.parked_wait(item.parked)  # the answer is looked at as it is dropped
         freed_bytes = self.drop(item)
-        self.evicted_count += freed_bytes > 0
+        self.evicted_count += on_demand and freed_bytes > 0
         return freed_bytes
 
     def relieve_doomed(self):
