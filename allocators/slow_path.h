@@ -5,7 +5,8 @@
 
    A free looks once, with the lock under which it makes memory free for all. A thread that is about to wait
    for memory counts itself first and takes all those locks then, to look once more: so either it finds what
-   was freed, or whoever frees later finds the count, and wakes it. */
+   was freed, or whoever frees later finds the count, and wakes it. A free into what a thread keeps takes no
+   lock: for that one it looks again now and then. */
 #ifndef DAO_ALLOCATORS_SLOW_PATH_H
 #define DAO_ALLOCATORS_SLOW_PATH_H
 

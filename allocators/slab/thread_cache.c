@@ -508,8 +508,9 @@ static dao_status_t thread_cache_free(dao_allocator_t *allocator, void *address,
                          : free_slow(cache, address, fence, DAO_BLOCK_OWNER_RAW, entry);
 }
 
-/* thread_cache_free_fast() in a slab's granules. What comes into a magazine nobody waits for: others have it
-   only after a flush, so that the look at the slow path need not be made with a lock. */
+/* thread_cache_free_fast() in a slab's granules. The look at the slow path is made without a lock: a thread
+   that begins to wait for memory behind it is not woken by this free, and looks again by itself
+   (runtime/core/waiters.c). */
 static DAO_OFF_THE_PATH dao_status_t free_fast_small(dao_thread_cache_t *cache, void *address, uint64_t entry)
 {
     return !dao_slow_path_is_needed() ? free_small(cache, address, entry, true)

@@ -78,7 +78,8 @@ DAO_API dao_status_t dao_pressure_callback_remove(uint64_t id);
 
 /**
  * Sets how long an allocation at a place waits for other threads to free memory, as the last step before it
- * fails. It tries again after each free and each change of a limit.
+ * fails. It tries again after each free and each change of a limit, ten times a second, and once more when
+ * the time is over.
  *
  * @param place    Whose allocations wait.
  * @param wait_ns  Nanoseconds; 0, as at the start, does not wait.

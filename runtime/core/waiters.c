@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for a free. No wake is missed if a waiter
+/* Waiting for a free. No wake by a free that takes an allocator's lock is missed if a waiter
 
        1. calls dao_waiters_begin()
        2. takes the allocator's locks once, in an attempt to allocate
        3. reads dao_waiters_wakes() before each later attempt, and waits for a wake after that number
 
-   The allocator's locks order step 2 and each free. What was freed before is seen by the later attempts. The
-   thread of a later free sees dao_waiter_count and increments the number of wakes. */
+   The allocator's locks order step 2 and each such free. What was freed before is seen by the later attempts.
+   The thread of a later free sees dao_waiter_count and increments the number of wakes.
+
+   A free into what its thread keeps (allocators/slab/) takes no lock. One that had begun before step 1 may
+   end behind the last attempt, and wakes nobody: so a waiter tries again now and then, and when its time is
+   over. */
 #include "runtime/core/waiters.h"
 
 #include "allocators/slow_path.h"

@@ -10,10 +10,10 @@
    that did, and ask the same one again as long as less is in use after it. Memory freed by a callback or
    another thread may be cached at another host place: then that cache is trimmed, and there is one attempt
    more. So there are at most 6 attempts, two for each call of a callback, of which each has at most
-   DAO_PRESSURE_ASK_COUNT_MAX, and two for each free while it waits. A request that no free could satisfy,
-   because it is larger than a limit or the device, takes the first step alone. One whose tag has no room is
-   refused for that, whatever else is short: it takes the first step and the last, as only frees of its tag
-   help, which no callback could tell from others.
+   DAO_PRESSURE_ASK_COUNT_MAX, and two for each free and each look while it waits. A request that no free
+   could satisfy, because it is larger than a limit or the device, takes the first step alone. One whose tag
+   has no room is refused for that, whatever else is short: it takes the first step and the last, as only
+   frees of its tag help, which no callback could tell from others.
 
    Callbacks are in a table (callback_table.h). A thread that runs one begins no second round and does not
    wait. */
@@ -21,11 +21,15 @@
 
 #include "allocators/accounting/ledger.h"
 #include "allocators/segments/pinned.h"
+#include "base/numbers/math.h"
 #include "base/report/callback.h"
 #include "base/report/error.h"
 #include "runtime/core/callback_table.h"
 #include "runtime/core/waiters.h"
 #include "runtime/device/deferred_free.h"
+
+/* A thread that waits looks for memory so often without being woken: waiters.c says why. */
+#define LOOK_AGAIN_NS ((uint64_t)100000000)
 
 static _Atomic uint64_t waits_ns[DAO_PLACE_KIND_COUNT][DAO_DEVICE_COUNT_MAX]; /* 0: it does not wait */
 static dao_callback_slot_t slots[DAO_PRESSURE_CALLBACK_COUNT_MAX];
@@ -279,13 +283,15 @@ static void wait_for_frees(ladder_t *ladder)
     }
     uint64_t now_ns = dao_clock_ns();
     uint64_t until_ns = wait_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + wait_ns;
-    bool in_time = true;
     dao_waiters_begin();
     try_again(ladder); /* takes the allocator's locks: see waiters.c */
-    while (in_time && dao_allocator_is_short(ladder->status)) {
+    while (now_ns < until_ns && dao_allocator_is_short(ladder->status)) {
         uint64_t seen = dao_waiters_wakes();
         try_after_frees(ladder);
-        in_time = !dao_allocator_is_short(ladder->status) || dao_waiters_wait(seen, until_ns);
+        now_ns = dao_clock_ns();
+        if (now_ns < until_ns && dao_allocator_is_short(ladder->status)) {
+            (void)dao_waiters_wait(seen, dao_smaller(until_ns, now_ns + LOOK_AGAIN_NS)); /* then it tries */
+        }
     }
     dao_waiters_end();
 }

@@ -6,6 +6,7 @@
 
 #include "base/report/fault.h"
 #include "runtime/core/waiters.h"
+#include "runtime/device/runtime.h"
 #include "tests/support/backends/device_bytes.h"
 #include "tests/support/blocks.h"
 #include "tests/support/gate.h"
@@ -607,6 +608,23 @@ static void a_free_of_another_thread_ends_the_waiting(void)
     waiter_end(&waiter, &thread);
 }
 
+/* As that of a small block, which looks for threads that wait without a lock: it may have looked before. */
+static void a_free_that_wakes_nobody_ends_the_waiting(void)
+{
+    waiter_t waiter = {.place = device, .size_bytes = 32 * MIB};
+    dao_thread_t thread;
+    dao_stats_t stats = {0};
+    void *block = take(device, 60 * MIB);
+    dao_allocator_t *allocator = dao_runtime_started(0)->device_memory;
+    waiter_start(&waiter, &thread);
+    while (stats.failed_count < 3) { /* the third attempt is the one before it sleeps */
+        dao_thread_yield();
+        allocator->ops->stats_get(allocator, &stats);
+    }
+    CU_ASSERT_EQUAL(allocator->ops->free(allocator, block, NULL), DAO_OK);
+    waiter_end(&waiter, &thread);
+}
+
 static void a_handle_that_is_dropped_ends_the_waiting(void)
 {
     dao_place_t places[] = {device, host, pinned};
@@ -774,6 +792,7 @@ static CU_TestInfo wait_tests[] = {
     {"frees that wait for a stream come before callbacks",
      frees_that_wait_for_a_stream_come_before_callbacks},
     {"a free of another thread ends the waiting", a_free_of_another_thread_ends_the_waiting},
+    {"a free that wakes nobody ends the waiting", a_free_that_wakes_nobody_ends_the_waiting},
     {"a handle that is dropped ends the waiting", a_handle_that_is_dropped_ends_the_waiting},
     {"a free in stream order ends the waiting", a_free_in_stream_order_ends_the_waiting},
     {"callbacks help allocations in stream order", callbacks_help_allocations_in_stream_order},
