@@ -24,7 +24,8 @@
 /* Two to a line of a processor's cache. */
 #define DAO_MAGAZINE_BYTES 32u
 
-/* Objects of one size. Others than their thread look at them only while nobody allocates or frees. */
+/* Objects of one size. Others than their thread count them at any time, take them as thread_visits.c says,
+   and look at them only while nobody allocates or frees. */
 typedef struct dao_magazine {
     alignas(DAO_MAGAZINE_BYTES) _Atomic uint32_t count;
     uint32_t capacity;

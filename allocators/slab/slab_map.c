@@ -8,7 +8,7 @@
    Many places never have a slab: their tables share one root that nobody writes.
 
    It is no probe table (base/memory/probe_table.h): readers take no lock, and an entry that never moves needs
-   no proof of what they see while others are erased. A look-up takes three loads at most.
+   no proof of what they see while others are erased. A look-up takes four loads at most.
 
    What holds between calls, under the owner's lock:
 

@@ -70,8 +70,8 @@ static inline bool dao_slab_map_has_page(const dao_slab_map_root_t *root, uint64
     return (word >> page % DAO_SLAB_MAP_WORD_BITS & 1) != 0;
 }
 
-/* Returns the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: a load for most that
-   have none, else three. */
+/* Returns the entry of a granule, address / DAO_SLAB_GRANULE_BYTES. Threads: any. Cost: two loads for most
+   that have none, else four. */
 static inline uint64_t dao_slab_map_find_granule(const dao_slab_map_t *map, uint64_t granule)
 {
     uint64_t place = granule >> DAO_SLAB_MAP_LEAF_SHIFT;

@@ -2,6 +2,9 @@
 /**
  * @file
  * Streams: work on a device in order; events: points in that work.
+ *
+ * A stream of a virtual device has a thread from its first work on: what queues that may answer
+ * DAO_ERR_THREAD, whether its text lists it or not.
  */
 #ifndef DAO_STREAM_H
 #define DAO_STREAM_H
