@@ -283,10 +283,10 @@ class BetweenSteps(Threads):
                 kept.append(model(torch.ones(SIDE, SIDE)))
             drop = o.stash.wait_and_drop
 
-            def wait_and_drop(item):
+            def wait_and_drop(*arguments):
                 moves.set()
                 tried.wait()
-                return drop(item)
+                return drop(*arguments)
 
             o.stash.wait_and_drop = wait_and_drop
             o.relieve(library.HOST, EVERYTHING, None)  # as an allocation does
