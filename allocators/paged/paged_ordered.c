@@ -60,19 +60,17 @@ void *dao_paged_alloc_ordered(dao_allocator_t *allocator, size_t size_bytes, uin
 
 /* Returns true if a node is an owner's block that only its own stream may use, of a plain range, and the slow
    path is not asked for; with the lock. */
-static DAO_ON_THE_PATH bool is_straight(const dao_range_t *range, uint32_t link, uint32_t offset_units,
-                                        dao_block_owner_t owner)
+static DAO_ON_THE_PATH bool is_straight(const dao_range_t *range, const dao_range_node_t *node,
+                                        uint32_t offset_units, dao_block_owner_t owner)
 {
-    const dao_range_node_t *node = dao_range_at(range, link);
     return node->offset_units == offset_units && node->state == NODE_USED &&
            dao_word_is_ordered(node->user, owner) && range->is_plain && !dao_slow_path_is_needed();
 }
 
 /* Frees such a block. */
-static DAO_ON_THE_PATH void give(arena_t *arena, const void *address, uint32_t link, uint32_t stream,
-                                 dao_range_set_t *set, uint64_t epoch)
+static DAO_ON_THE_PATH void give(arena_t *arena, dao_range_t *range, const void *address, uint32_t link,
+                                 uint32_t stream, dao_range_set_t *set, uint64_t epoch)
 {
-    dao_range_t *range = arena->segment.range;
     const dao_range_node_t *node = dao_range_at(range, link);
     dao_range_leave_used(range, link);
     dao_ledger_count_untagged_free(&arena->ledger, address, dao_word_requested_bytes(node->user),
@@ -96,9 +94,10 @@ static DAO_OFF_THE_PATH dao_status_t free_elsewhere(paged_t *paged, void *addres
     uint64_t epoch = dao_stream_fences_mark_own(paged->fences, stream);
     uint32_t link = dao_range_find_start(range, (uint32_t)offset_units);
     dao_range_set_t *set = range->sets[stream];
-    bool is_done = set != NULL && is_straight(range, link, (uint32_t)offset_units, owner);
+    bool is_done =
+        set != NULL && is_straight(range, dao_range_at(range, link), (uint32_t)offset_units, owner);
     if (is_done) {
-        give(arena, address, link, stream, set, epoch);
+        give(arena, range, address, link, stream, set, epoch);
     }
     dao_spin_unlock(&arena->lock);
     if (!is_done) {
@@ -123,11 +122,13 @@ dao_status_t dao_paged_free_ordered(dao_allocator_t *allocator, void *address, u
     uint64_t epoch = dao_stream_fences_mark_own(paged->fences, stream);
     uint32_t link = dao_range_find_start(range, (uint32_t)offset_units);
     dao_range_set_t *set = range->sets[stream];
-    if (__builtin_expect(set == NULL || !is_straight(range, link, (uint32_t)offset_units, owner), false)) {
+    if (__builtin_expect(set == NULL ||
+                             !is_straight(range, dao_range_at(range, link), (uint32_t)offset_units, owner),
+                         false)) {
         dao_spin_unlock_beside(&arena->lock);
         return dao_allocator_free_ordered_fallback(allocator, address, stream, owner);
     }
-    give(arena, address, link, stream, set, epoch);
+    give(arena, range, address, link, stream, set, epoch);
     dao_spin_unlock_beside(&arena->lock);
     dao_stream_fences_record_own(paged->fences, stream, epoch);
     return DAO_OK;

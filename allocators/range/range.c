@@ -359,7 +359,7 @@ dao_status_t dao_range_alloc(dao_range_t *range, const dao_range_request_t *requ
         set = range->sets[request->stream];
         may_be_mixed = range->sets[DAO_RANGE_MIXED]->count > 0;
     }
-    if ((range->fenced_count > 0 && request->takes_fenced) || may_be_mixed ||
+    if ((range->fenced_units > 0 && request->takes_fenced) || may_be_mixed ||
         request->alignment_bytes > DAO_RANGE_GRANULE || !range->is_plain ||
         (request->is_tight && request->stream != 0)) {
         return alloc_slow(range, request, size_units, out_grant);
@@ -611,7 +611,7 @@ void dao_range_walk(const dao_range_t *range, dao_range_visit_t visit, void *use
 static uint64_t sets_in_use(const dao_range_t *range)
 {
     uint64_t in_use = 0;
-    for (uint64_t bits = range->fenced_count > 0 ? range->set_bits : 0; bits != 0; bits &= bits - 1) {
+    for (uint64_t bits = range->fenced_units > 0 ? range->set_bits : 0; bits != 0; bits &= bits - 1) {
         in_use |= range->sets[__builtin_ctzll(bits)]->count > 0 ? bits & -bits : 0;
     }
     return in_use;
@@ -708,7 +708,7 @@ static bool add_fence(const dao_range_block_t *hole, void *user)
 dao_stream_fence_t dao_range_all_fences(const dao_range_t *range)
 {
     dao_stream_fence_t all = {0};
-    if (range->fenced_count > 0) {
+    if (range->fenced_units > 0) {
         dao_range_walk_holes(range, add_fence, &all);
     }
     return all;

@@ -18,7 +18,7 @@
        a fenced node's state is NODE_FENCED + the number of its set
        a stream's queue has the nodes of its set, count of them, once each, and no epoch is below the one
            before
-       fenced_count == the sum of all sets' counts; fenced_units == the sum of their nodes' sizes */
+       fenced_units == the sum of the sizes of all sets' nodes */
 #include "allocators/range/range_internal.h"
 
 #include "base/memory/host.h"
@@ -72,7 +72,7 @@ static void put_beside(dao_range_t *range, uint32_t link, const dao_stream_fence
     dao_range_bin_insert(range, dao_range_bins_of(range, link), link, bin);
     if (!dao_stream_fence_is_empty(fence)) {
         dao_range_set_t *set = range->sets[dao_range_set_of(range, link)];
-        dao_range_count_fenced(range, set, 1);
+        set->count++;
         range->fenced_units += dao_range_at(range, link)->size_units;
         if (set != range->sets[DAO_RANGE_MIXED]) {
             bool is_beside = dao_range_at(range, alike)->state == dao_range_at(range, link)->state;
@@ -99,7 +99,7 @@ static void leave_bin(dao_range_t *range, uint32_t link)
     dao_range_bin_remove(range, link);
     if (dao_range_is_fenced(range, link)) {
         dao_range_set_t *set = range->sets[dao_range_set_of(range, link)];
-        dao_range_count_fenced(range, set, -1);
+        set->count--;
         range->fenced_units -= dao_range_at(range, link)->size_units;
         if (set != range->sets[DAO_RANGE_MIXED]) {
             dao_range_queue_remove(range, set, link);
@@ -150,7 +150,7 @@ uint32_t dao_range_put_merged(dao_range_t *range, uint32_t link, dao_stream_fenc
 
 bool dao_range_has_fences(const dao_range_t *range)
 {
-    return range->fenced_count > 0;
+    return range->fenced_units > 0;
 }
 
 uint64_t dao_range_fenced(const dao_range_t *range)
@@ -173,10 +173,11 @@ static DAO_ON_THE_PATH void put_free(dao_range_t *range, uint32_t link)
 static uint32_t settle_set(dao_range_t *range, dao_range_set_t *set, uint64_t done_epoch, uint32_t most)
 {
     uint32_t count = 0;
+    uint64_t size_units = 0;
     uint32_t link = set->oldest;
     while (count < most && link != NONE && dao_range_fence(range, link)->epoch <= done_epoch) {
         uint32_t newer = dao_range_fence(range, link)->newer;
-        range->fenced_units -= dao_range_at(range, link)->size_units;
+        size_units += dao_range_at(range, link)->size_units;
         dao_range_bin_remove(range, link);
         put_free(range, link);
         link = newer;
@@ -188,7 +189,8 @@ static uint32_t settle_set(dao_range_t *range, dao_range_set_t *set, uint64_t do
     } else {
         set->newest = NONE;
     }
-    dao_range_count_fenced(range, set, -(int)count);
+    range->fenced_units -= size_units;
+    set->count -= count;
     return count;
 }
 
@@ -230,7 +232,7 @@ static uint32_t settle_mixed(dao_range_t *range, dao_range_done_epoch_t done_epo
 uint32_t dao_range_settle(dao_range_t *range, dao_range_done_epoch_t done_epoch_of, void *user, uint32_t most)
 {
     uint32_t count = 0;
-    for (uint64_t bits = range->set_bits; range->fenced_count > 0 && bits != 0; bits &= bits - 1) {
+    for (uint64_t bits = range->set_bits; range->fenced_units > 0 && bits != 0; bits &= bits - 1) {
         uint32_t stream = (uint32_t)__builtin_ctzll(bits);
         dao_range_set_t *set = range->sets[stream];
         if (count < most && set->oldest != NONE) {
@@ -246,7 +248,7 @@ uint32_t dao_range_settle(dao_range_t *range, dao_range_done_epoch_t done_epoch_
 
 void dao_range_join(dao_range_t *range)
 {
-    if (range->fenced_count == 0) {
+    if (range->fenced_units == 0) {
         return;
     }
     for (uint32_t link = dao_range_first(range); link != NONE; link = dao_range_at(range, link)->after) {

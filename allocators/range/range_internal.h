@@ -111,8 +111,7 @@ struct dao_range {
     uint32_t *starts;     /* of each cell of addresses the first used node that begins there, or NONE */
     uint64_t used_units;
     uint32_t unused;       /* the first of the unused nodes */
-    uint32_t fenced_count; /* free nodes with a fence */
-    uint64_t fenced_units; /* of these */
+    uint64_t fenced_units; /* of free nodes with a fence */
     uint64_t bin_words[BIN_WORDS];
     dao_range_set_t *sets[DAO_RANGE_SET_COUNT]; /* NULL of a stream that has not asked for anything */
     uint64_t set_bits;                          /* of the sets that there are */
@@ -707,12 +706,6 @@ static DAO_ON_THE_PATH void dao_range_queue_push(dao_range_t *range, dao_range_s
     set->newest = link;
 }
 
-static DAO_ON_THE_PATH void dao_range_count_fenced(dao_range_t *range, dao_range_set_t *set, int change)
-{
-    set->count += (uint32_t)change;
-    range->fenced_count += (uint32_t)change;
-}
-
 /* Makes a node of a plain range free that a stream fences up to an epoch, which none of its earlier ones is
    above, and merges it with what else only this stream fences. Its set is `set`. */
 static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, dao_range_set_t *set, uint32_t link,
@@ -724,12 +717,12 @@ static DAO_ON_THE_PATH void dao_range_make_fenced(dao_range_t *range, dao_range_
     uint32_t part = dao_range_merge_free(range, set, link, NODE_FENCED + stream, &gone);
     if (part == link) {
         dao_range_fence(range, part)->epoch = epoch;
-        dao_range_count_fenced(range, set, 1);
+        set->count++;
         dao_range_queue_push(range, set, part);
         return;
     }
     if (gone != DAO_RANGE_NONE) {
-        dao_range_count_fenced(range, set, -1);
+        set->count--;
         dao_range_queue_remove(range, set, gone);
     }
     dao_range_fence_t *fence = dao_range_fence(range, part);
@@ -767,7 +760,7 @@ static DAO_ON_THE_PATH void dao_range_take_for(dao_range_t *range, dao_range_set
     if (is_fenced) {
         range->fenced_units -= size_units;
         dao_range_queue_remove(range, set, hole);
-        dao_range_count_fenced(range, set, -1);
+        set->count--;
     }
     dao_range_take_whole(range, hole, user);
 }

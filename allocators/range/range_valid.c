@@ -192,6 +192,5 @@ bool dao_range_is_valid(const dao_range_t *range)
     recount_t recount = {0};
     return blocks_are_valid(range, &recount) && sets_are_valid(range, &recount) &&
            gaps_are_valid(range, &recount) && tables_are_valid(range, &recount) &&
-           recount.used_units == range->used_units && recount.fenced_count == range->fenced_count &&
-           recount.fenced_units == range->fenced_units;
+           recount.used_units == range->used_units && recount.fenced_units == range->fenced_units;
 }
