@@ -14,7 +14,9 @@
 #include "runtime/device/retained.h"
 #include "runtime/device/shares.h"
 
+#include <assert.h>
 #include <stdatomic.h>
+#include <string.h>
 
 struct dao_stream {
     dao_runtime_t *runtime; /* a reference of its own, but for the runtime's own streams */
@@ -59,7 +61,9 @@ struct dao_runtime {
     dao_backend_device_t *memory_device;
     dao_runtime_t *lender; /* whose device, streams and fences these are, with a reference; NULL: its own */
     int32_t device_index;
-    dao_device_info_t info;      /* as of the start; free_bytes is not kept up */
+    _Atomic uint64_t
+        shown_place;        /* dao_place_word() of its device place while dao_started has it, or of none */
+    dao_device_info_t info; /* as of the start; free_bytes is not kept up */
     dao_stream_fences_t *fences; /* streams that allocate and free in stream order; outlives the allocators */
     dao_allocator_t *device_memory;
     dao_allocator_t *pinned_memory;
@@ -87,6 +91,25 @@ void dao_runtime_release(dao_runtime_t *runtime);          /* the last one calls
 
 /* Returns the allocator of a pinned or device place of this runtime. */
 dao_allocator_t *dao_runtime_allocator(dao_runtime_t *runtime, dao_place_kind_t kind);
+
+/* Returns a place as one number, so that comparing two takes one instruction. */
+static inline uint64_t dao_place_word(dao_place_t place)
+{
+    uint64_t word;
+    static_assert(sizeof(word) == sizeof(place), "a place fits a word");
+    memcpy(&word, &place, sizeof(word));
+    return word;
+}
+
+/* The word of no place. */
+#define DAO_PLACE_WORD_NONE UINT64_MAX
+
+/* Returns true if a runtime, which the caller has a reference to, is what dao_started has for a device place;
+   false also if the place is none. */
+static inline bool dao_runtime_is_shown_at(const dao_runtime_t *runtime, dao_place_t place)
+{
+    return atomic_load_explicit(&runtime->shown_place, memory_order_relaxed) == dao_place_word(place);
+}
 
 /* Returns true if a stream orders the blocks of a runtime's places: it is that runtime's, or its lender's. */
 static inline bool dao_runtime_follows(const dao_runtime_t *runtime, const dao_stream_t *stream)

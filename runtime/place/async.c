@@ -68,18 +68,24 @@ static dao_status_t order_find(const char *function, dao_place_t place, dao_stre
     return status;
 }
 
+/* Returns the stream to follow where none is named; NULL: the device was not used yet, or it is none. */
+static inline const dao_stream_t *stream_of(dao_place_t place)
+{
+    dao_runtime_t *runtime = place.kind == DAO_PLACE_KIND_DEVICE ? dao_runtime_started(place.index) : NULL;
+    return runtime != NULL ? &runtime->streams[DAO_STREAM_ROLE_COMPUTE] : NULL;
+}
+
 /* Returns the runtime of a device, and the number of the stream to follow, which has one and still is that of
    its handle; else NULL. */
 static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const dao_stream_t *stream,
                                                       uint32_t *out_number)
 {
-    dao_runtime_t *runtime = place.kind == DAO_PLACE_KIND_DEVICE ? dao_runtime_started(place.index) : NULL;
-    if (runtime == NULL) {
+    stream = __builtin_expect(stream != NULL, true) ? stream : stream_of(place);
+    if (stream == NULL) {
         return NULL;
     }
-    stream = stream != NULL ? stream : &runtime->streams[DAO_STREAM_ROLE_COMPUTE];
     *out_number = atomic_load_explicit(&stream->fast_number, memory_order_acquire);
-    return stream->runtime == runtime && *out_number != 0 ? runtime : NULL;
+    return dao_runtime_is_shown_at(stream->runtime, place) && *out_number != 0 ? stream->runtime : NULL;
 }
 
 static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)

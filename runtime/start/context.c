@@ -106,8 +106,21 @@ static void started_clear(void)
     atomic_store(&dao_started.core, NULL);
     atomic_store(&dao_started.host_memory, NULL);
     for (int32_t i = 0; i < DAO_DEVICE_COUNT_MAX; i++) {
-        atomic_store(&dao_started.runtimes[i], NULL);
+        dao_runtime_t *runtime = atomic_exchange(&dao_started.runtimes[i], NULL);
+        if (runtime != NULL) {
+            atomic_store(&runtime->shown_place, DAO_PLACE_WORD_NONE);
+        }
     }
+}
+
+/* Shows a device's runtime to all calls; NULL: it could not be started. */
+static void runtime_show(int32_t device_index, dao_runtime_t *runtime)
+{
+    if (runtime != NULL) {
+        dao_place_t place = {DAO_PLACE_KIND_DEVICE, device_index};
+        atomic_store(&runtime->shown_place, dao_place_word(place));
+    }
+    atomic_store_explicit(&dao_started.runtimes[device_index], runtime, memory_order_release);
 }
 
 /* ---- forks ---- */
@@ -676,7 +689,7 @@ static dao_status_t runtime_start_locked(dao_core_t *core, int32_t device_index)
     }
     lock();
     *starter = 0;
-    atomic_store_explicit(&dao_started.runtimes[device_index], runtime, memory_order_release);
+    runtime_show(device_index, runtime);
     dao_cond_broadcast(&context.changed);
     return status;
 }

@@ -97,6 +97,7 @@ static dao_runtime_t *runtime_empty(dao_core_t *core, int32_t device_index)
     runtime->core = dao_core_retain(core);
     runtime->ops = core->ops;
     runtime->device_index = device_index;
+    atomic_init(&runtime->shown_place, DAO_PLACE_WORD_NONE);
     runtime->start = start;
     runtime->end = runtime_end;
     atomic_init(&runtime->reference_count, 1);

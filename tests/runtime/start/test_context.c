@@ -679,6 +679,42 @@ static void a_handle_of_an_earlier_start_does_not_disturb_the_next(void)
     CU_ASSERT_EQUAL(open_count, 0);
 }
 
+/* The block is none, for a reason. */
+static void expect_no_block(dao_place_t place, dao_stream_t *stream, dao_status_t reason)
+{
+    CU_ASSERT_PTR_NULL(dao_alloc_async(place, 1000, stream));
+    CU_ASSERT_EQUAL(dao_last_status(), reason);
+}
+
+static void a_stream_orders_memory_of_its_own_device_and_start_alone(void)
+{
+    static const dao_place_t host = {DAO_PLACE_KIND_CPU, 0};
+    static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0}, device_1 = {DAO_PLACE_KIND_DEVICE, 1};
+    dao_config_t config = config_small();
+    dao_stream_t *old = NULL;
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
+    CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &old), DAO_OK);
+    for (int i = 0; i < 2; i++) { /* the second one takes the fast path */
+        void *block = dao_alloc_async(device_0, 1000, old);
+        CU_ASSERT_PTR_NOT_NULL(block);
+        CU_ASSERT_EQUAL(dao_free_async(device_0, block, old), DAO_OK);
+    }
+    expect_no_block(device_1, old, DAO_ERR_INVALID);
+    expect_no_block(host, old, DAO_ERR_UNSUPPORTED);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
+    expect_no_block(device_0, old, DAO_ERR_SHUTDOWN);
+    expect_no_block(host, old, DAO_ERR_SHUTDOWN);
+    CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &counting), DAO_OK);
+    void *young = dao_alloc(dao_device_place(0), 1000);
+    CU_ASSERT_PTR_NOT_NULL(young);
+    expect_no_block(device_0, old, DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_free_async(device_0, young, old), DAO_ERR_INVALID);
+    CU_ASSERT_EQUAL(dao_free(dao_device_place(0), young), DAO_OK);
+    CU_ASSERT_EQUAL(dao_stream_destroy(old), DAO_OK);
+    CU_ASSERT_EQUAL(dao_finalize(), DAO_OK);
+    CU_ASSERT_EQUAL(open_count, 0);
+}
+
 static void a_runtime_outlives_the_context(void)
 {
     dao_config_t config = config_small();
@@ -775,6 +811,8 @@ static CU_TestInfo tests[] = {
     {"releases may race with finalize", releases_may_race_with_finalize},
     {"a handle of an earlier start does not disturb the next",
      a_handle_of_an_earlier_start_does_not_disturb_the_next},
+    {"a stream orders memory of its own device and start alone",
+     a_stream_orders_memory_of_its_own_device_and_start_alone},
     {"a runtime outlives the context", a_runtime_outlives_the_context},
 #if defined(DAO_FAULTS)
     {"init survives any missing resource", init_survives_any_missing_resource},
