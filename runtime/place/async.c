@@ -16,6 +16,7 @@
 
 #include "allocators/slow_path.h"
 #include "base/numbers/path.h"
+#include "base/report/assert.h"
 #include "base/report/error.h"
 
 #include "runtime/device/block.h"
@@ -84,8 +85,10 @@ static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const d
     if (stream == NULL) {
         return NULL;
     }
+    dao_runtime_t *runtime = stream->runtime;
+    DAO_ASSERT(runtime != NULL);
     *out_number = atomic_load_explicit(&stream->fast_number, memory_order_acquire);
-    return dao_runtime_is_shown_at(stream->runtime, place) && *out_number != 0 ? stream->runtime : NULL;
+    return dao_runtime_is_shown_at(runtime, place) && *out_number != 0 ? runtime : NULL;
 }
 
 static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
