@@ -14,8 +14,11 @@
 
 #include "base/memory/host.h"
 #include "base/memory/measure.h"
+#include "base/numbers/math.h"
 #include "base/report/error.h"
 #include "base/threads/sync.h"
+
+#include <string.h>
 
 enum {
     SLICE_COUNT_MAX = 64,     /* of the timed part of a trace */
@@ -23,6 +26,7 @@ enum {
     ROUND_COUNT_MIN = 10,     /* one thread, and all of them */
     ROUND_COUNT_MAX = 24,
     STEADY_COUNT = 4, /* rounds without a gain that end it */
+    LINE_BYTES = 128, /* that threads share by chance: two lines of the cache, which come together */
 };
 
 /* What counts as a gain of a round: this part of the time. */
@@ -270,6 +274,14 @@ static dao_status_t time_best(const dao_bench_peer_t *peer, bench_worker_t *work
     return DAO_OK;
 }
 
+/* Slots that share no line of the cache with those of another thread, all NULL. */
+static void **slots_create(size_t count)
+{
+    size_t size_bytes = dao_round_up(count * sizeof(void *), LINE_BYTES);
+    void **slots = dao_host_aligned(size_bytes, LINE_BYTES);
+    return slots != NULL ? memset(slots, 0, size_bytes) : NULL;
+}
+
 dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_trace_t *traces,
                                size_t trace_count, size_t thread_count, dao_bench_figures_t *figures)
 {
@@ -278,7 +290,7 @@ dao_status_t dao_bench_threads(const dao_bench_peer_t *peer, const dao_alloc_tra
     for (size_t i = 0; i < thread_count && status == DAO_OK; i++) {
         workers[i].index = (uint32_t)i;
         workers[i].trace = &traces[i % trace_count];
-        workers[i].slots = dao_host_calloc(workers[i].trace->slot_count, sizeof(void *));
+        workers[i].slots = slots_create(workers[i].trace->slot_count);
         status = workers[i].slots != NULL ? DAO_OK : DAO_ERR_NO_HOST_MEMORY;
     }
     if (status != DAO_OK) {
