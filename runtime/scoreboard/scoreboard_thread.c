@@ -132,10 +132,14 @@ static void round_write(void)
 
 /* ---- snapshots on a signal ---- */
 
+/* One of which nobody has asked for anything has nothing to show. */
 static void snapshot_write(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime)
 {
-    (void)runtime;
-    dao_snapshot_signal_write(place, allocator);
+    dao_stats_t stats;
+    dao_place_stats_read(place, allocator, runtime, &stats);
+    if (stats.alloc_count > 0) {
+        dao_snapshot_signal_write(place, allocator);
+    }
 }
 
 /* ---- the thread ---- */

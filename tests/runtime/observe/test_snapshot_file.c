@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0};
+static const dao_place_t device = {DAO_PLACE_KIND_DEVICE, 0}, pinned = {DAO_PLACE_KIND_PINNED, 0};
 static char folder[] = "/tmp/dao-snapshots-XXXXXX";
 static int log_count;             /* lines about snapshots */
 static char logged[512];          /* the latest one */
@@ -164,16 +164,20 @@ static void a_signal_writes_every_place_in_use(void)
     setting("DAO_SNAPSHOT_SIGNAL", "%s", "SIGUSR1");
     setting("DAO_SNAPSHOT_FILE", "%s/signal-%%l-%%n", folder);
     CU_ASSERT_EQUAL_FATAL(library_start(), DAO_OK);
-    void *block = dao_alloc(device, 1 * MIB);
-    for (int i = 0; i < 2; i++) {
+    void *block = dao_alloc(device, 1 * MIB), *pinned_block = NULL;
+    for (int i = 1; i <= 3; i++) {
         CU_ASSERT_EQUAL(raise(SIGUSR1), 0);
-        (void)snprintf(path, sizeof(path), "signal-pinned0-%d", i + 1); /* the last of them */
-        while (!has_pickle(path)) {
+        (void)snprintf(path, sizeof(path), "signal-%s0-%d", i < 3 ? "device" : "pinned", i);
+        while (!has_pickle(path)) { /* the last of them */
             dao_thread_yield();
         }
-        (void)snprintf(path, sizeof(path), "signal-device0-%d", i + 1);
-        CU_ASSERT_TRUE(has_pickle(path));
+        CU_ASSERT_TRUE(i < 3 || has_pickle("signal-device0-3"));
+        if (i == 2) { /* so the first round is over */
+            CU_ASSERT_FALSE(has_pickle("signal-pinned0-1"));
+            pinned_block = dao_alloc(pinned, 1 * MIB);
+        }
     }
+    CU_ASSERT_EQUAL(dao_free(pinned, pinned_block), DAO_OK);
     CU_ASSERT_EQUAL(dao_free(device, block), DAO_OK);
     library_end();
     struct sigaction action;
