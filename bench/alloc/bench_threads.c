@@ -26,7 +26,7 @@ enum {
     ROUND_COUNT_MIN = 10,     /* one thread, and all of them */
     ROUND_COUNT_MAX = 24,
     STEADY_COUNT = 4, /* rounds without a gain that end it */
-    LINE_BYTES = 128, /* that threads share by chance: two lines of the cache, which come together */
+    LINE_BYTES = 128, /* two lines of the cache, which a processor may fetch together */
 };
 
 /* What counts as a gain of a round: this part of the time. */

@@ -61,9 +61,8 @@ struct dao_runtime {
     dao_backend_device_t *memory_device;
     dao_runtime_t *lender; /* whose device, streams and fences these are, with a reference; NULL: its own */
     int32_t device_index;
-    _Atomic uint64_t
-        shown_place;        /* dao_place_word() of its device place while dao_started has it, or of none */
-    dao_device_info_t info; /* as of the start; free_bytes is not kept up */
+    _Atomic uint64_t shown_place; /* dao_place_word() of its place while dao_started has it, else of none */
+    dao_device_info_t info;       /* as of the start; free_bytes is not kept up */
     dao_stream_fences_t *fences; /* streams that allocate and free in stream order; outlives the allocators */
     dao_allocator_t *device_memory;
     dao_allocator_t *pinned_memory;
@@ -101,14 +100,15 @@ static inline uint64_t dao_place_word(dao_place_t place)
     return word;
 }
 
-/* The word of no place. */
+/* The word of no place; a program may ask for it all the same. */
 #define DAO_PLACE_WORD_NONE UINT64_MAX
 
-/* Returns true if a runtime, which the caller has a reference to, is what dao_started has for a device place;
-   false also if the place is none. */
+/* Returns true if a runtime, which the caller has a reference to, is what dao_started has for a device
+   place. */
 static inline bool dao_runtime_is_shown_at(const dao_runtime_t *runtime, dao_place_t place)
 {
-    return atomic_load_explicit(&runtime->shown_place, memory_order_relaxed) == dao_place_word(place);
+    uint64_t shown = atomic_load_explicit(&runtime->shown_place, memory_order_relaxed);
+    return shown == dao_place_word(place) && shown != DAO_PLACE_WORD_NONE;
 }
 
 /* Returns true if a stream orders the blocks of a runtime's places: it is that runtime's, or its lender's. */

@@ -132,7 +132,7 @@ static void round_write(void)
 
 /* ---- snapshots on a signal ---- */
 
-/* One of which nobody has asked for anything has nothing to show. */
+/* A place that has never given a block has nothing to show. */
 static void snapshot_write(dao_place_t place, dao_allocator_t *allocator, dao_runtime_t *runtime)
 {
     dao_stats_t stats;

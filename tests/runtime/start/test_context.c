@@ -692,6 +692,8 @@ static void a_stream_orders_memory_of_its_own_device_and_start_alone(void)
     static const dao_place_t device_0 = {DAO_PLACE_KIND_DEVICE, 0}, device_1 = {DAO_PLACE_KIND_DEVICE, 1};
     dao_config_t config = config_small();
     dao_stream_t *old = NULL;
+    dao_place_t no_place;
+    memset(&no_place, 0xff, sizeof(no_place));
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, counting_ops()), DAO_OK);
     CU_ASSERT_EQUAL_FATAL(dao_stream_create(0, &old), DAO_OK);
     for (int i = 0; i < 2; i++) { /* the second one takes the fast path */
@@ -704,10 +706,12 @@ static void a_stream_orders_memory_of_its_own_device_and_start_alone(void)
     CU_ASSERT_EQUAL(dao_finalize(), DAO_ERR_BUSY);
     expect_no_block(device_0, old, DAO_ERR_SHUTDOWN);
     expect_no_block(host, old, DAO_ERR_SHUTDOWN);
+    expect_no_block(no_place, old, DAO_ERR_SHUTDOWN);
     CU_ASSERT_EQUAL_FATAL(dao_context_start(&config, &counting), DAO_OK);
     void *young = dao_alloc(dao_device_place(0), 1000);
     CU_ASSERT_PTR_NOT_NULL(young);
     expect_no_block(device_0, old, DAO_ERR_INVALID);
+    expect_no_block(no_place, old, DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_free_async(device_0, young, old), DAO_ERR_INVALID);
     CU_ASSERT_EQUAL(dao_free(dao_device_place(0), young), DAO_OK);
     CU_ASSERT_EQUAL(dao_stream_destroy(old), DAO_OK);
