@@ -16,7 +16,6 @@
 
 #include "allocators/slow_path.h"
 #include "base/numbers/path.h"
-#include "base/report/assert.h"
 #include "base/report/error.h"
 
 #include "runtime/device/block.h"
@@ -76,19 +75,18 @@ static inline const dao_stream_t *stream_of(dao_place_t place)
     return runtime != NULL ? &runtime->streams[DAO_STREAM_ROLE_COMPUTE] : NULL;
 }
 
-/* Returns the runtime of a device, and the number of the stream to follow, which has one and still is that of
-   its handle; else NULL. */
-static DAO_ON_THE_PATH dao_runtime_t *order_find_fast(dao_place_t place, const dao_stream_t *stream,
-                                                      uint32_t *out_number)
+/* Finds the runtime of a device, and the number of the stream to follow. Returns false unless that has one,
+   which still is that of its handle. */
+static DAO_ON_THE_PATH bool order_find_fast(dao_place_t place, const dao_stream_t *stream,
+                                            dao_runtime_t **out_runtime, uint32_t *out_number)
 {
     stream = __builtin_expect(stream != NULL, true) ? stream : stream_of(place);
     if (stream == NULL) {
-        return NULL;
+        return false;
     }
-    dao_runtime_t *runtime = stream->runtime;
-    DAO_ASSERT(runtime != NULL);
+    *out_runtime = stream->runtime;
     *out_number = atomic_load_explicit(&stream->fast_number, memory_order_acquire);
-    return dao_runtime_is_shown_at(runtime, place) && *out_number != 0 ? runtime : NULL;
+    return dao_runtime_is_shown_at(*out_runtime, place) && *out_number != 0;
 }
 
 static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
@@ -102,9 +100,10 @@ static DAO_OFF_THE_PATH void *alloc_slow(dao_place_t place, size_t size_bytes, d
 /* The allocator falls back on device/block.c. */
 void *dao_alloc_async(dao_place_t place, size_t size_bytes, dao_stream_t *stream)
 {
+    dao_runtime_t *runtime;
     uint32_t number;
-    dao_runtime_t *runtime = order_find_fast(place, stream, &number);
-    if (runtime == NULL || dao_tag_of_thread != 0 || dao_slow_path_is_needed()) {
+    if (!order_find_fast(place, stream, &runtime, &number) || dao_tag_of_thread != 0 ||
+        dao_slow_path_is_needed()) {
         return alloc_slow(place, size_bytes, stream);
     }
     return runtime->device_memory->ops->alloc_ordered(runtime->device_memory, size_bytes, number);
@@ -130,9 +129,9 @@ static DAO_OFF_THE_PATH dao_status_t free_slow(dao_place_t place, void *address,
 /* The allocator falls back on device/block.c, and looks at the slow path itself. */
 dao_status_t dao_free_async(dao_place_t place, void *address, dao_stream_t *stream)
 {
+    dao_runtime_t *runtime;
     uint32_t number;
-    dao_runtime_t *runtime = order_find_fast(place, stream, &number);
-    if (runtime == NULL || dao_retained_any(&runtime->retained)) {
+    if (!order_find_fast(place, stream, &runtime, &number) || dao_retained_any(&runtime->retained)) {
         return free_slow(place, address, stream);
     }
     return runtime->device_memory->ops->free_ordered(runtime->device_memory, address, number,
