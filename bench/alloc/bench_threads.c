@@ -238,7 +238,8 @@ static dao_status_t time_round(const dao_bench_peer_t *peer, bench_worker_t *wor
     for (size_t i = 0; i < count; i++) {
         room_bytes += dao_bench_room(workers[i].trace);
     }
-    dao_status_t status = peer->is_device ? dao_bench_device_start(peer, room_bytes, true) : DAO_OK;
+    bool needs_library = dao_bench_needs_library(peer);
+    dao_status_t status = needs_library ? dao_bench_device_start(peer, room_bytes, true) : DAO_OK;
     if (status != DAO_OK) {
         return status;
     }
@@ -247,7 +248,7 @@ static dao_status_t time_round(const dao_bench_peer_t *peer, bench_worker_t *wor
     status = run_crew(&crew, workers, count, best);
     dao_cond_finish(&crew.changed);
     dao_mutex_finish(&crew.lock);
-    if (peer->is_device) {
+    if (needs_library) {
         dao_bench_device_stop();
     }
     return status;

@@ -77,9 +77,8 @@ static dao_status_t take_figures(const bench_t *bench, const dao_bench_peer_t *p
 {
     dao_status_t status = DAO_OK;
     if (bench->with_speed) {
-        bool is_library = peer->is_device || peer->is_host_place;
-        status = is_library ? speed_on_device(bench, peer, trace, figures)
-                            : dao_bench_speed(peer, trace, bench->round_count, figures);
+        status = dao_bench_needs_library(peer) ? speed_on_device(bench, peer, trace, figures)
+                                               : dao_bench_speed(peer, trace, bench->round_count, figures);
     }
     if (status == DAO_OK && bench->with_memory && peer->is_device) {
         status = dao_bench_memory(peer, trace, figures);

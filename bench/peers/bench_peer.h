@@ -29,6 +29,12 @@ typedef struct dao_bench_peer {
     const char *why_not; /* of one that has no `alloc` */
 } dao_bench_peer_t;
 
+/* Returns true if dao_bench_device_start() comes before a peer's first call. */
+static inline bool dao_bench_needs_library(const dao_bench_peer_t *peer)
+{
+    return peer->is_device || peer->is_host_place;
+}
+
 /* The device of the library, one row for each way of keeping its memory; the default comes first.
    bench_device_peer.c */
 extern const dao_bench_peer_t dao_bench_strategies[];
